@@ -1,0 +1,1 @@
+//! The safe, thin layer over DPDK.

@@ -1,0 +1,1 @@
+//! The control thread of a switch.

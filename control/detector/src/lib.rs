@@ -1,0 +1,1 @@
+//! Thresholds, tests and localization.

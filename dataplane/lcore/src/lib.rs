@@ -1,0 +1,1 @@
+//! The poll loop that drives the pipeline on DPDK.

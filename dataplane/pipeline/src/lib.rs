@@ -1,0 +1,1 @@
+//! The switch as a value: forward, spray, mark, queue, count, detect.
