@@ -1,1 +1,35 @@
-//! Headers.
+//! The headers that a RoCEv2 fabric carries, as bytes and as meaning.
+//!
+//! One header a file, always in the same order: field offsets, a view or setter on bytes, the
+//! meaning, tests on byte arrays. [`parse`] walks a frame once and says where things are; nothing
+//! here allocates, keeps state or trusts a length that it has not compared with the bytes at hand.
+//!
+//! Called by `pipeline` (every packet), `endpoint` (building and checking) and the tests.
+
+pub mod arp;
+pub mod bth;
+pub mod ethernet;
+pub mod icrc;
+pub mod ip;
+pub mod message;
+pub mod parse;
+
+pub use bth::{Opcode, Psn, Qpn, Space};
+pub use ethernet::MacAddr;
+pub use ip::Address;
+pub use parse::{Kind, ParseError, Parsed, parse};
+
+/// UDP destination port of RoCEv2 (IANA `roce`, IBTA annex A17).
+pub const ROCE_PORT: u16 = 4791;
+
+/// Reads a big-endian `u16` at `at`; the caller has checked the length.
+#[inline(always)]
+pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// Reads a big-endian `u32` at `at`; the caller has checked the length.
+#[inline(always)]
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
