@@ -1,6 +1,6 @@
 //! ARP over Ethernet for IPv4 (RFC 826): the one request a leaf answers.
 
-use crate::{Address, MacAddr, be16, be32};
+use crate::{Address, MacAddr, be};
 
 /// Length of the packet behind the Ethernet header.
 pub const LEN: usize = 28;
@@ -24,15 +24,15 @@ pub fn read(frame: &[u8], at: usize) -> Option<Arp> {
     if packet[..6] != [0, 1, 8, 0, 6, 4] {
         return None;
     }
-    let operation = be16(packet, 6);
+    let operation = be::get16(packet, 6);
     if operation != 1 && operation != 2 {
         return None;
     }
     Some(Arp {
         is_request: operation == 1,
         sender_mac: MacAddr::read(packet, 8),
-        sender: Address::v4(be32(packet, 14)),
-        target: Address::v4(be32(packet, 24)),
+        sender: Address::v4(be::get32(packet, 14)),
+        target: Address::v4(be::get32(packet, 24)),
     })
 }
 

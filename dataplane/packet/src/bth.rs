@@ -4,7 +4,7 @@
 //! which the RoCEv2 ICRC reads as ones (annex A17), so setting them needs no new ICRC. Byte 8 has
 //! reserved bits as well, but those are covered: a receiver drops every frame that has one set.
 
-use crate::be32;
+use crate::be;
 
 /// Length of the header.
 pub const HEADER_LEN: usize = 12;
@@ -198,13 +198,13 @@ pub fn opcode(frame: &[u8], at: usize) -> Opcode {
 /// Destination QP of the BTH at `at`.
 #[inline(always)]
 pub fn destination_qp(frame: &[u8], at: usize) -> Qpn {
-    Qpn(be32(frame, at + RESV8A) & 0x00ff_ffff)
+    Qpn(be::get32(frame, at + RESV8A) & 0x00ff_ffff)
 }
 
 /// PSN of the BTH at `at`.
 #[inline(always)]
 pub fn psn(frame: &[u8], at: usize) -> Psn {
-    Psn::new(be32(frame, at + ACK_REQ))
+    Psn::new(be::get32(frame, at + ACK_REQ))
 }
 
 /// Transport header version of the BTH at `at` (0 is the only one defined).

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::be16;
+use crate::be;
 
 /// Destination address, 6 bytes at 0.
 pub const DESTINATION: usize = 0;
@@ -104,14 +104,14 @@ pub fn network(frame: &[u8]) -> Option<(u16, usize)> {
     if frame.len() < HEADER_LEN {
         return None;
     }
-    let mut kind = be16(frame, ETHERTYPE);
+    let mut kind = be::get16(frame, ETHERTYPE);
     let mut at = HEADER_LEN;
     let mut tags = 0;
     while (kind == VLAN || kind == QINQ) && tags < TAGS_MAX {
         if frame.len() < at + TAG_LEN {
             return None;
         }
-        kind = be16(frame, at + 2);
+        kind = be::get16(frame, at + 2);
         at += TAG_LEN;
         tags += 1;
     }

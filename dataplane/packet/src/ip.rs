@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use crate::{be16, be32};
+use crate::be;
 
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
@@ -108,13 +108,13 @@ pub mod v6 {
 /// Source address of the IPv4 header at `at`.
 #[inline(always)]
 pub fn v4_source(frame: &[u8], at: usize) -> Address {
-    Address::v4(be32(frame, at + v4::SOURCE))
+    Address::v4(be::get32(frame, at + v4::SOURCE))
 }
 
 /// Destination address of the IPv4 header at `at`.
 #[inline(always)]
 pub fn v4_destination(frame: &[u8], at: usize) -> Address {
-    Address::v4(be32(frame, at + v4::DESTINATION))
+    Address::v4(be::get32(frame, at + v4::DESTINATION))
 }
 
 /// The 16 bytes at `at` as an IPv6 address.
@@ -131,7 +131,7 @@ pub fn v6_address(frame: &[u8], at: usize) -> Address {
 #[inline(always)]
 pub fn v4_decrement_ttl(frame: &mut [u8], at: usize) {
     frame[at + v4::TTL] -= 1;
-    let sum = u32::from(be16(frame, at + v4::CHECKSUM)) + 0x0100;
+    let sum = u32::from(be::get16(frame, at + v4::CHECKSUM)) + 0x0100;
     let sum = (sum & 0xffff) + (sum >> 16);
     frame[at + v4::CHECKSUM..at + v4::CHECKSUM + 2].copy_from_slice(&(sum as u16).to_be_bytes());
 }
@@ -141,7 +141,7 @@ pub fn v4_checksum(header: &[u8]) -> u16 {
     let mut sum = 0u32;
     for (index, pair) in header.chunks_exact(2).enumerate() {
         if index != v4::CHECKSUM / 2 {
-            sum += u32::from(be16(pair, 0));
+            sum += u32::from(be::get16(pair, 0));
         }
     }
     while sum > 0xffff {
@@ -243,7 +243,7 @@ mod tests {
             write(&mut header, &fields);
             v4_decrement_ttl(&mut header, 0);
             // 0x0000 and 0xffff are the same number in ones' complement (RFC 1624, 3).
-            let kept = be16(&header, v4::CHECKSUM);
+            let kept = be::get16(&header, v4::CHECKSUM);
             let whole = v4_checksum(&header);
             prop_assert!(kept == whole || kept ^ whole == 0xffff && (kept == 0 || whole == 0));
             prop_assert_eq!(header[v4::TTL], ttl - 1);

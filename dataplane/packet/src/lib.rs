@@ -7,6 +7,7 @@
 //! Called by `pipeline` (every packet), `endpoint` (building and checking) and the tests.
 
 pub mod arp;
+pub mod be;
 pub mod bth;
 pub mod ethernet;
 pub mod icrc;
@@ -21,15 +22,3 @@ pub use parse::{Kind, ParseError, Parsed, parse};
 
 /// UDP destination port of RoCEv2 (IANA `roce`, IBTA annex A17).
 pub const ROCE_PORT: u16 = 4791;
-
-/// Reads a big-endian `u16` at `at`; the caller has checked the length.
-#[inline(always)]
-pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
-}
-
-/// Reads a big-endian `u32` at `at`; the caller has checked the length.
-#[inline(always)]
-pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
-}

@@ -23,8 +23,8 @@
 //! | then | 4*f | [`FLAG_COUNTS`]: marked packets sent per spine |
 //! | then | 16 | [`FLAG_HOP_ROOM`]: spine (2), reserved (2), received (4), sent (4), dropped (4) |
 
+use crate::be;
 use crate::bth::{Psn, Qpn};
-use crate::{be16, be32};
 
 /// UDP port when the configuration names none.
 pub const DEFAULT_PORT: u16 = 48791;
@@ -183,26 +183,27 @@ impl<'a> Message<'a> {
             return None;
         }
         let kind = MessageKind::of(payload[5])?;
-        let long = |at| u64::from(be32(payload, at)) << 32 | u64::from(be32(payload, at + 4));
+        let long =
+            |at| u64::from(be::get32(payload, at)) << 32 | u64::from(be::get32(payload, at + 4));
         let header = Header {
             kind,
-            flags: be32(payload, 8),
-            destination_qp: Qpn(be32(payload, 12) & 0x00ff_ffff),
-            first_psn: Psn::new(be32(payload, 16)),
-            mtu_bytes: be32(payload, 20),
+            flags: be::get32(payload, 8),
+            destination_qp: Qpn(be::get32(payload, 12) & 0x00ff_ffff),
+            first_psn: Psn::new(be::get32(payload, 16)),
+            mtu_bytes: be::get32(payload, 20),
             packets: long(24),
             bytes: long(32),
             flow_id: long(40),
-            fanout: be16(payload, 48),
-            repetition: be16(payload, 50),
-            epoch: be32(payload, 52),
+            fanout: be::get16(payload, 48),
+            repetition: be::get16(payload, 50),
+            epoch: be::get32(payload, 52),
         };
         let fanout = usize::from(header.fanout);
         if fanout > FANOUT_MAX {
             return None;
         }
         let len = message_len(fanout, header.flags);
-        if usize::from(be16(payload, 6)) != len || payload.len() < len {
+        if usize::from(be::get16(payload, 6)) != len || payload.len() < len {
             return None;
         }
         Some(Message {
@@ -225,7 +226,10 @@ impl<'a> Message<'a> {
         if index >= fanout || self.header.flags & wanted != wanted {
             return None;
         }
-        Some(be32(self.bytes, FIXED_LEN + bitmap_len(fanout) + 4 * index))
+        Some(be::get32(
+            self.bytes,
+            FIXED_LEN + bitmap_len(fanout) + 4 * index,
+        ))
     }
 
     /// The hop record, if a spine has filled it.
@@ -236,10 +240,10 @@ impl<'a> Message<'a> {
         }
         let at = self.bytes.len() - HOP_LEN;
         Some(Hop {
-            spine: be16(self.bytes, at),
-            received: be32(self.bytes, at + 4),
-            sent: be32(self.bytes, at + 8),
-            dropped: be32(self.bytes, at + 12),
+            spine: be::get16(self.bytes, at),
+            received: be::get32(self.bytes, at + 4),
+            sent: be::get32(self.bytes, at + 8),
+            dropped: be::get32(self.bytes, at + 12),
         })
     }
 }
@@ -292,8 +296,8 @@ pub fn write(
 ///
 /// Returns false, and changes nothing, when the message has no room for one or it is filled.
 pub fn fill_hop(payload: &mut [u8], hop: &Hop) -> bool {
-    let flags = be32(payload, 8);
-    let len = usize::from(be16(payload, 6));
+    let flags = be::get32(payload, 8);
+    let len = usize::from(be::get16(payload, 6));
     if flags & FLAG_HOP_ROOM == 0
         || flags & FLAG_HOP_FILLED != 0
         || payload.len() < len

@@ -7,7 +7,7 @@
 
 use crate::ethernet::{self, MacAddr};
 use crate::ip::{self, Address, UDP, UDP_HEADER_LEN, V4_HEADER_LEN, V6_HEADER_LEN};
-use crate::{ROCE_PORT, be16, be32, bth};
+use crate::{ROCE_PORT, be, bth};
 
 /// IPv6 extension headers that are walked; a longer chain is an error.
 pub const EXTENSIONS_MAX: usize = 4;
@@ -120,12 +120,12 @@ fn parse_v4(frame: &[u8], wire_len: usize, at: usize) -> Result<Parsed, ParseErr
     if header_len < V4_HEADER_LEN || frame.len() < at + header_len {
         return Err(ParseError::BadIpHeader);
     }
-    let total = usize::from(be16(frame, at + ip::v4::TOTAL_LEN));
+    let total = usize::from(be::get16(frame, at + ip::v4::TOTAL_LEN));
     if total < header_len || at + total > wire_len {
         return Err(ParseError::Truncated);
     }
     // More fragments, or an offset: its BTH, if it has one, is not looked at.
-    let is_fragment = be16(frame, at + ip::v4::FRAGMENT) & 0x3fff != 0;
+    let is_fragment = be::get16(frame, at + ip::v4::FRAGMENT) & 0x3fff != 0;
     Ok(Parsed {
         kind: if is_fragment {
             Kind::Fragment
@@ -149,7 +149,7 @@ fn parse_v6(frame: &[u8], wire_len: usize, at: usize) -> Result<Parsed, ParseErr
     if frame.len() < at + V6_HEADER_LEN || frame[at] >> 4 != 6 {
         return Err(ParseError::BadIpHeader);
     }
-    let end = at + V6_HEADER_LEN + usize::from(be16(frame, at + ip::v6::PAYLOAD_LEN));
+    let end = at + V6_HEADER_LEN + usize::from(be::get16(frame, at + ip::v6::PAYLOAD_LEN));
     if end > wire_len {
         return Err(ParseError::Truncated);
     }
@@ -167,7 +167,7 @@ fn parse_v6(frame: &[u8], wire_len: usize, at: usize) -> Result<Parsed, ParseErr
         end: end as u16,
         source: ip::v6_address(frame, at + ip::v6::SOURCE),
         destination: ip::v6_address(frame, at + ip::v6::DESTINATION),
-        traffic_class: (be32(frame, at) >> 20) as u8,
+        traffic_class: (be::get32(frame, at) >> 20) as u8,
         ttl: frame[at + ip::v6::HOP_LIMIT],
         protocol,
     })
@@ -215,11 +215,11 @@ fn parse_transport(frame: &[u8], parsed: &mut Parsed, message_port: u16) -> Resu
     if at + UDP_HEADER_LEN > end || at + UDP_HEADER_LEN > frame.len() {
         return Err(ParseError::BadUdpLength);
     }
-    let len = usize::from(be16(frame, at + 4));
+    let len = usize::from(be::get16(frame, at + 4));
     if len < UDP_HEADER_LEN || at + len > end {
         return Err(ParseError::BadUdpLength);
     }
-    let port = be16(frame, at + 2);
+    let port = be::get16(frame, at + 2);
     let payload = at + UDP_HEADER_LEN;
     parsed.payload = payload as u16;
     parsed.kind = if port == ROCE_PORT {

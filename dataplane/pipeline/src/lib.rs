@@ -1,1 +1,44 @@
-//! The switch as a value: forward, spray, mark, queue, count, detect.
+//! The switch as a value: no clock, no I/O, no DPDK, no allocation after start.
+//!
+//! A driver (the DPDK lcore, or a simulator) owns a [`Switch`] and calls
+//!
+//! * [`Switch::ingress_burst`] with what a port received,
+//! * [`Switch::egress`] for the next packet that a port may send now ([`Switch::next_departure`]
+//!   tells when that will be),
+//! * [`Switch::tick`] for what time alone causes (timeouts, repeated closes, link state),
+//! * [`Switch::set_link`] and [`Switch::apply`] for what the world and control change.
+//!
+//! Packets are opaque owned [`Token`]s. What leaves other than through `egress` goes to the
+//! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
+//! bottom.
+
+pub mod config;
+pub mod counters;
+pub mod destination;
+pub mod drop;
+pub mod fault;
+pub mod forward;
+pub mod link_state;
+pub mod port;
+pub mod report;
+pub mod route;
+pub mod source;
+pub mod spine;
+pub mod spray;
+pub mod switch;
+pub mod token;
+pub mod track;
+pub mod types;
+pub mod window;
+
+pub use config::{
+    HostConfig, Mark, Measurement, Peer, PortConfig, PortKind, QueueConfig, Role, SwitchConfig,
+};
+pub use counters::{Counters, Note, PortCounters};
+pub use drop::DropReason;
+pub use report::{Command, EndReason, Opened, Report, WindowReport};
+pub use route::{NextHop, Prefix, Route};
+pub use spray::{Policy, Tie};
+pub use switch::Switch;
+pub use token::{Sink, Token};
+pub use types::{FlowKey, LeafId, LeafSet, Nanos, PortId, SpineId, SpineSet};

@@ -1,0 +1,25 @@
+//! Big-endian numbers in byte slices. The caller has checked the length.
+
+/// The 16 bits at `at`.
+#[inline(always)]
+pub fn get16(bytes: &[u8], at: usize) -> u16 {
+    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+/// The 32 bits at `at`.
+#[inline(always)]
+pub fn get32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// Writes 16 bits at `at`.
+#[inline(always)]
+pub fn put16(bytes: &mut [u8], at: usize, number: u16) {
+    bytes[at..at + 2].copy_from_slice(&number.to_be_bytes());
+}
+
+/// Writes 32 bits at `at`.
+#[inline(always)]
+pub fn put32(bytes: &mut [u8], at: usize, number: u32) {
+    bytes[at..at + 4].copy_from_slice(&number.to_be_bytes());
+}

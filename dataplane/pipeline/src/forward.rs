@@ -1,0 +1,654 @@
+//! A packet's way through the switch, top to bottom: parse, classify, route, choose the uplink,
+//! mark or count, rewrite, enqueue. Every early exit is a [`DropReason`].
+
+use packet::bth::{self, COLOUR, MARK};
+use packet::ethernet;
+use packet::message::{self, FLAG_SWITCH, Message, MessageKind};
+use packet::{Kind, MacAddr, Parsed, arp, ip, parse};
+
+use crate::config::{Peer, PortKind};
+use crate::counters::Note;
+use crate::drop::DropReason;
+use crate::port::MEASURED;
+use crate::report::Report;
+use crate::route::NextHop;
+use crate::source::{Class, flow_of};
+use crate::spray::flow_hash;
+use crate::switch::{Leaf, Port, Spine, State, Switch};
+use crate::token::{Sink, Token};
+use crate::types::{FlowKey, LeafId, LeafSet, Nanos, PortId, SpineId};
+use crate::window::Dress;
+
+/// What becomes of a packet.
+enum Decision {
+    /// It goes on.
+    Forward(Way),
+    /// It has become an answer to whoever sent it.
+    Reply,
+    /// It was for the switch.
+    Consume,
+}
+
+/// Where a packet goes, and what its fate there is counted as.
+struct Way {
+    port: usize,
+    priority: u8,
+    count: Count,
+}
+
+/// What is counted once the packet is queued, or is not.
+enum Count {
+    Nothing,
+    /// Marked here for `leaf` over `spine`; `ends` the window.
+    Marked {
+        leaf: LeafId,
+        spine: usize,
+        ends: bool,
+        dress: Option<Dress>,
+    },
+    /// Marked elsewhere, passing this spine.
+    Passing {
+        from: usize,
+        to: usize,
+        colour: usize,
+    },
+}
+
+impl<T: Token> Switch<T> {
+    /// Takes what `port` has received.
+    #[inline]
+    pub fn ingress_burst<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        tokens: impl IntoIterator<Item = T>,
+        sink: &mut S,
+    ) {
+        for token in tokens {
+            self.ingress(now, port, token, sink);
+        }
+    }
+
+    /// Takes one packet that `port` has received.
+    #[inline]
+    pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, mut token: T, sink: &mut S) {
+        let in_port = port.index();
+        self.counters.rx += 1;
+        self.queues.count_received(in_port, token.wire_len());
+        match self.decide(now, in_port, &mut token, sink) {
+            Ok(Decision::Forward(way)) => self.forward(now, way, token, sink),
+            Ok(Decision::Reply) => {
+                self.counters.consumed += 1;
+                self.counters.generated += 1;
+                self.enqueue(in_port, 0, token, sink);
+            }
+            Ok(Decision::Consume) => {
+                self.counters.consumed += 1;
+                sink.consume(token);
+            }
+            Err(reason) => {
+                self.counters.drops[reason.index()] += 1;
+                sink.discard(token, reason);
+            }
+        }
+    }
+
+    #[inline]
+    fn decide<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        token: &mut T,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
+        if !token.is_whole() {
+            return Err(DropReason::MultiSegment);
+        }
+        let wire_len = token.wire_len() as usize;
+        let frame = token.header_mut();
+        let parsed = parse(frame, wire_len, self.message_port)?;
+        let port = self.ports[in_port];
+        if parsed.kind == Kind::Arp {
+            return self.answer_arp(in_port, &port, frame, &parsed);
+        }
+        let to_mac = packet::parse::destination_mac(frame);
+        if to_mac.is_group() {
+            return Err(DropReason::Multicast);
+        }
+        if to_mac != port.mac && !port.accept_any_mac {
+            return Err(DropReason::NotForUs);
+        }
+        self.note_kind(frame, &parsed);
+        match (port.kind, &mut self.state) {
+            (PortKind::Host, State::Leaf(_)) => self.from_host(now, in_port, frame, &parsed, sink),
+            (PortKind::Fabric(Peer::Spine(spine)), State::Leaf(_)) => {
+                self.from_spine(now, &port, spine, frame, &parsed, sink)
+            }
+            (PortKind::Fabric(Peer::Leaf(from)), State::Spine(_)) => {
+                self.through_spine(&port, from, frame, &parsed)
+            }
+            // A configuration that was checked has no other combination.
+            (PortKind::Host | PortKind::Fabric(_), _) => Err(DropReason::NoRoute),
+        }
+    }
+
+    #[inline(always)]
+    fn note_kind(&mut self, frame: &[u8], parsed: &Parsed) {
+        match parsed.kind {
+            Kind::Roce => {
+                self.counters.note(Note::Roce);
+                let at = usize::from(parsed.payload);
+                if bth::opcode(frame, at).is_reserved() || bth::version(frame, at) != 0 {
+                    self.counters.note(Note::ReservedOpcode);
+                }
+            }
+            Kind::Fragment => self.counters.note(Note::Fragments),
+            Kind::Message | Kind::Ports | Kind::Plain | Kind::Arp => {}
+        }
+    }
+
+    /// From a host: nothing it says about marks, priorities or switches is believed.
+    #[inline]
+    fn from_host<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        frame: &mut [u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
+        match self.routes.lookup(parsed.source) {
+            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {}
+            _ => return Err(DropReason::SpoofedSource),
+        }
+        if parsed.kind == Kind::Message {
+            return self.host_message(now, in_port, frame, parsed, sink);
+        }
+        if parsed.kind == Kind::Roce {
+            let flags = &mut frame[usize::from(parsed.payload) + bth::RESV8A];
+            if *flags & (MARK | COLOUR) != 0 {
+                *flags &= !(MARK | COLOUR);
+                self.counters.note(Note::MarksCleared);
+            }
+        }
+        if parsed.ttl <= 1 {
+            return Err(DropReason::TtlExpired);
+        }
+        match self.routes.lookup(parsed.destination) {
+            Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
+            Some(NextHop::Leaf(leaf)) => self.to_leaf(now, in_port, leaf, frame, parsed),
+            None => Err(DropReason::NoRoute),
+        }
+    }
+
+    /// Towards another leaf: measured or not, over which spine, marked or not.
+    #[inline]
+    fn to_leaf(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        to: LeafId,
+        frame: &mut [u8],
+        parsed: &Parsed,
+    ) -> Result<Decision, DropReason> {
+        let State::Leaf(leaf) = &mut self.state else {
+            return Err(DropReason::NoRoute);
+        };
+        let Leaf {
+            source,
+            sprayer,
+            uplinks,
+            ..
+        } = &mut **leaf;
+        let at = usize::from(parsed.payload);
+        let mut priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
+        let mut class = Class::Plain;
+        let mut is_sprayed = false;
+        if parsed.kind == Kind::Roce {
+            let opcode = bth::opcode(frame, at);
+            is_sprayed = opcode.is_sprayed();
+            if opcode.is_counted() {
+                let key = flow_key(frame, at, parsed);
+                class = source.classify(
+                    now,
+                    PortId(in_port as u16),
+                    to,
+                    &key,
+                    bth::psn(frame, at),
+                    &mut self.counters,
+                );
+            }
+        }
+        let is_measured = class != Class::Plain;
+        if is_measured {
+            priority = MEASURED;
+        }
+        let hash = hash_of(frame, parsed);
+        let queues = &self.queues;
+        let spine = if is_sprayed {
+            sprayer.choose(to, is_measured, hash, |spine| {
+                queues.depth_bytes(uplinks[spine], priority)
+            })
+        } else {
+            sprayer.pin(to, hash)
+        };
+        let mut count = Count::Nothing;
+        if let Class::Measured { mark, ends } = class {
+            if mark && let (Some(spine), Some(open)) = (spine, source.window()) {
+                frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
+                let dress = (open.marked == 0).then(|| Dress::of(frame, parsed));
+                count = Count::Marked {
+                    leaf: to,
+                    spine,
+                    ends,
+                    dress,
+                };
+            }
+        }
+        let spine = spine.ok_or(DropReason::NoUplink)?;
+        let port = uplinks[spine];
+        rewrite(
+            frame,
+            parsed,
+            self.ports[port].peer_mac,
+            self.ports[port].mac,
+        );
+        Ok(Decision::Forward(Way {
+            port,
+            priority,
+            count,
+        }))
+    }
+
+    /// From a spine: counted if marked, then to its host.
+    #[inline]
+    fn from_spine<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: &Port,
+        spine: SpineId,
+        frame: &mut [u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
+        if parsed.kind == Kind::Message {
+            return self.switch_message(now, port, spine, frame, parsed, sink);
+        }
+        if parsed.kind == Kind::Roce {
+            let at = usize::from(parsed.payload);
+            let flags = frame[at + bth::RESV8A];
+            if flags & (MARK | COLOUR) != 0 {
+                frame[at + bth::RESV8A] = flags & !(MARK | COLOUR);
+                if flags & MARK != 0 && bth::opcode(frame, at).is_counted() {
+                    self.count_marked(
+                        now,
+                        spine,
+                        usize::from(flags & COLOUR != 0),
+                        frame,
+                        parsed,
+                        sink,
+                    );
+                }
+            }
+        }
+        if parsed.ttl <= 1 {
+            return Err(DropReason::TtlExpired);
+        }
+        match self.routes.lookup(parsed.destination) {
+            Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
+            Some(NextHop::Leaf(_)) => Err(DropReason::Transit),
+            None => Err(DropReason::NoRoute),
+        }
+    }
+
+    #[inline]
+    fn count_marked<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        spine: SpineId,
+        colour: usize,
+        frame: &[u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        let at = usize::from(parsed.payload);
+        let key = flow_key(frame, at, parsed);
+        let routes = &self.routes;
+        let source = || match routes.lookup(key.source) {
+            Some(NextHop::Leaf(source)) => Some(source),
+            Some(NextHop::Host(_)) | None => None,
+        };
+        let psn = bth::psn(frame, at);
+        if leaf.destination.count(
+            now,
+            &key,
+            source,
+            spine.index(),
+            colour,
+            psn,
+            &mut self.counters,
+        ) {
+            self.report_ended(now, sink);
+        }
+    }
+
+    /// Through a spine: down to the leaf, the marked ones counted by where they come from.
+    #[inline]
+    fn through_spine(
+        &mut self,
+        port: &Port,
+        from: LeafId,
+        frame: &mut [u8],
+        parsed: &Parsed,
+    ) -> Result<Decision, DropReason> {
+        let State::Spine(spine) = &mut self.state else {
+            return Err(DropReason::NoRoute);
+        };
+        let Spine {
+            counts, downlinks, ..
+        } = &mut **spine;
+        let to = match self.routes.lookup(parsed.destination) {
+            Some(NextHop::Leaf(to)) if to != from => to,
+            Some(NextHop::Leaf(_)) => return Err(DropReason::Transit),
+            Some(NextHop::Host(_)) | None => return Err(DropReason::NoRoute),
+        };
+        if parsed.ttl <= 1 {
+            return Err(DropReason::TtlExpired);
+        }
+        let at = usize::from(parsed.payload);
+        let mut count = Count::Nothing;
+        if parsed.kind == Kind::Message {
+            if MacAddr::read(frame, ethernet::SOURCE) != port.peer_mac {
+                return Err(DropReason::ForgedMessage);
+            }
+            let payload = frame
+                .get_mut(at..usize::from(parsed.end))
+                .ok_or(DropReason::BadMessage)?;
+            let header = Message::read(payload).ok_or(DropReason::BadMessage)?.header;
+            match header.kind {
+                MessageKind::Open if header.flags & FLAG_SWITCH != 0 => {
+                    counts.open(from.index(), to.index(), header.epoch);
+                }
+                MessageKind::Close if header.flags & FLAG_SWITCH != 0 => {
+                    if let Some(hop) = counts.close(from.index(), to.index(), header.epoch) {
+                        message::fill_hop(payload, &hop);
+                    }
+                }
+                MessageKind::Open
+                | MessageKind::Close
+                | MessageKind::Withdraw
+                | MessageKind::LinkState => {
+                    return Err(DropReason::BadMessage);
+                }
+            }
+        } else if parsed.kind == Kind::Roce {
+            let flags = frame[at + bth::RESV8A];
+            if flags & MARK != 0 {
+                let colour = usize::from(flags & COLOUR != 0);
+                count = Count::Passing {
+                    from: from.index(),
+                    to: to.index(),
+                    colour,
+                };
+            }
+        }
+        let out = downlinks[to.index()];
+        let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
+        rewrite(frame, parsed, out_port.peer_mac, out_port.mac);
+        let priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
+        Ok(Decision::Forward(Way {
+            port: out,
+            priority,
+            count,
+        }))
+    }
+
+    /// To a host of this leaf.
+    #[inline]
+    fn deliver(
+        &mut self,
+        host: u16,
+        frame: &mut [u8],
+        parsed: &Parsed,
+    ) -> Result<Decision, DropReason> {
+        let host = &self.hosts[usize::from(host)];
+        let mac = host.mac.ok_or(DropReason::UnresolvedNeighbor)?;
+        let port = host.port;
+        rewrite(frame, parsed, mac, self.ports[port].mac);
+        let priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
+        Ok(Decision::Forward(Way {
+            port,
+            priority,
+            count: Count::Nothing,
+        }))
+    }
+
+    /// Into the queue; what was marked is counted as sent only if the queue took it.
+    #[inline]
+    fn forward<S: Sink<T>>(&mut self, now: Nanos, way: Way, token: T, sink: &mut S) {
+        let queued = self.enqueue(way.port, way.priority, token, sink);
+        match (way.count, &mut self.state) {
+            (Count::Nothing, _) => {}
+            (
+                Count::Marked {
+                    leaf: to,
+                    spine,
+                    ends,
+                    dress,
+                },
+                State::Leaf(leaf),
+            ) => {
+                if queued {
+                    self.counters.note(Note::Marked);
+                    leaf.source.count_sent(spine, dress);
+                    leaf.sprayer.count_measured(to, spine);
+                }
+                if ends {
+                    self.close_window(now, sink);
+                }
+            }
+            (Count::Passing { from, to, colour }, State::Spine(spine)) => {
+                spine.counts.count(from, to, colour, queued);
+            }
+            (Count::Marked { .. }, State::Spine(_)) | (Count::Passing { .. }, State::Leaf(_)) => {}
+        }
+    }
+
+    /// A host announces a flow or takes it back; nothing else of a host is a message.
+    fn host_message<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        frame: &[u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
+        let payload = frame
+            .get(usize::from(parsed.payload)..usize::from(parsed.end))
+            .ok_or(DropReason::BadMessage)?;
+        let message = Message::read(payload).ok_or(DropReason::BadMessage)?;
+        let header = message.header;
+        if header.flags & FLAG_SWITCH != 0 {
+            return Err(DropReason::ForgedMessage);
+        }
+        let NextHop::Leaf(to) = self
+            .routes
+            .lookup(parsed.destination)
+            .ok_or(DropReason::NoRoute)?
+        else {
+            // Between hosts of one leaf there is no fabric link to measure.
+            self.counters.note(Note::AnnouncementUseless);
+            return Ok(Decision::Consume);
+        };
+        let State::Leaf(leaf) = &mut self.state else {
+            return Err(DropReason::BadMessage);
+        };
+        let key = flow_of(&header, parsed.source, parsed.destination);
+        match header.kind {
+            MessageKind::Open => {
+                let dress = Dress::of(frame, parsed);
+                leaf.source.announce(
+                    PortId(in_port as u16),
+                    key,
+                    to,
+                    header,
+                    dress,
+                    &mut self.counters,
+                );
+                self.open_window(now, sink);
+            }
+            MessageKind::Withdraw => {
+                if leaf.source.withdraw(key, to, &mut self.counters) {
+                    self.close_window(now, sink);
+                }
+            }
+            MessageKind::Close | MessageKind::LinkState => return Err(DropReason::ForgedMessage),
+        }
+        Ok(Decision::Consume)
+    }
+
+    /// A message of another switch, from the spine that is configured to be there.
+    fn switch_message<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: &Port,
+        spine: SpineId,
+        frame: &[u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
+        if MacAddr::read(frame, ethernet::SOURCE) != port.peer_mac {
+            return Err(DropReason::ForgedMessage);
+        }
+        let payload = frame
+            .get(usize::from(parsed.payload)..usize::from(parsed.end))
+            .ok_or(DropReason::BadMessage)?;
+        let message = Message::read(payload).ok_or(DropReason::BadMessage)?;
+        if message.header.flags & FLAG_SWITCH == 0 {
+            return Err(DropReason::BadMessage);
+        }
+        let State::Leaf(leaf) = &mut self.state else {
+            return Err(DropReason::BadMessage);
+        };
+        match message.header.kind {
+            MessageKind::LinkState => {
+                let mut reaches = LeafSet::EMPTY;
+                for index in 0..usize::from(message.header.fanout) {
+                    if message.is_set(index) {
+                        reaches.insert(index);
+                    }
+                }
+                if leaf.link_state.heard(now, spine.index(), reaches) {
+                    leaf.destination.disturb(spine.index());
+                    self.counters.note(Note::LinkStateChanges);
+                    self.apply_usable(now, sink);
+                }
+            }
+            MessageKind::Open | MessageKind::Close => {
+                let Some(NextHop::Leaf(source)) = self.routes.lookup(parsed.source) else {
+                    return Err(DropReason::BadMessage);
+                };
+                let addresses = (parsed.source, parsed.destination);
+                let opened = leaf.destination.message(
+                    now,
+                    &message,
+                    addresses,
+                    source,
+                    spine.index(),
+                    &mut self.counters,
+                );
+                if let Some(opened) = opened
+                    && !sink.report(Report::Opened(&opened))
+                {
+                    self.counters.note(Note::ReportsLost);
+                }
+                self.report_ended(now, sink);
+            }
+            MessageKind::Withdraw => return Err(DropReason::BadMessage),
+        }
+        Ok(Decision::Consume)
+    }
+
+    /// The leaf is the gateway of its hosts: it answers for all addresses that are not theirs.
+    fn answer_arp(
+        &mut self,
+        in_port: usize,
+        port: &Port,
+        frame: &mut [u8],
+        parsed: &Parsed,
+    ) -> Result<Decision, DropReason> {
+        let at = usize::from(parsed.network);
+        let asked = match port.kind {
+            PortKind::Host => arp::read(frame, at).ok_or(DropReason::ArpIgnored)?,
+            PortKind::Fabric(_) => return Err(DropReason::ArpIgnored),
+        };
+        match self.routes.lookup(asked.sender) {
+            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {
+                let host = &mut self.hosts[usize::from(host)];
+                if !host.is_fixed && !asked.sender_mac.is_group() && host.address == asked.sender {
+                    host.mac = Some(asked.sender_mac);
+                }
+            }
+            _ => return Err(DropReason::SpoofedSource),
+        }
+        if !asked.is_request {
+            return Ok(Decision::Consume);
+        }
+        match self.routes.lookup(asked.target) {
+            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {
+                Err(DropReason::ArpIgnored)
+            }
+            Some(_) => {
+                arp::answer(frame, at, port.mac);
+                self.counters.note(Note::ArpAnswered);
+                Ok(Decision::Reply)
+            }
+            None => Err(DropReason::ArpIgnored),
+        }
+    }
+}
+
+/// The fields a router changes: both MAC addresses, TTL and its checksum.
+#[inline(always)]
+fn rewrite(frame: &mut [u8], parsed: &Parsed, to: MacAddr, from: MacAddr) {
+    ethernet::set_addresses(frame, to, from);
+    let at = usize::from(parsed.network);
+    if parsed.is_v6 {
+        frame[at + ip::v6::HOP_LIMIT] -= 1;
+    } else {
+        ip::v4_decrement_ttl(frame, at);
+    }
+}
+
+#[inline(always)]
+fn flow_key(frame: &[u8], bth_at: usize, parsed: &Parsed) -> FlowKey {
+    FlowKey {
+        source: parsed.source,
+        destination: parsed.destination,
+        qpn: bth::destination_qp(frame, bth_at),
+        space: bth::opcode(frame, bth_at).space(),
+    }
+}
+
+/// Hash of what keeps a packet on its path: addresses alone for fragments, whose ports are not in
+/// every piece; ports and destination QP where there are some.
+#[inline(always)]
+fn hash_of(frame: &[u8], parsed: &Parsed) -> u64 {
+    let at = usize::from(parsed.transport);
+    let rest = match parsed.kind {
+        Kind::Roce => {
+            let qpn = bth::destination_qp(frame, usize::from(parsed.payload)).0;
+            u64::from(packet::be::get32(frame, at)) << 24 | u64::from(qpn)
+        }
+        Kind::Ports | Kind::Message => u64::from(packet::be::get32(frame, at)),
+        Kind::Plain | Kind::Fragment | Kind::Arp => 0,
+    };
+    flow_hash(
+        parsed.source.0,
+        parsed.destination.0,
+        rest ^ u64::from(parsed.protocol) << 56,
+    )
+}

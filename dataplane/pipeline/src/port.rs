@@ -1,0 +1,316 @@
+//! Egress: eight strict-priority queues per port, bounded in bytes, behind a token bucket.
+//!
+//! All queues of a switch share one slab of nodes that is allocated at start, so no queue
+//! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
+//! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
+
+use crate::config::QueueConfig;
+use crate::counters::PortCounters;
+use crate::drop::DropReason;
+use crate::types::Nanos;
+
+/// Priorities of a port; the highest number goes first.
+pub const PRIORITIES: usize = 8;
+/// The priority of the measured flow at its source leaf.
+pub const MEASURED: u8 = 7;
+
+const NONE: u32 = u32::MAX;
+
+struct Node<T> {
+    token: Option<T>,
+    len: u32,
+    next: u32,
+}
+
+/// The queues and the shaper of one port.
+struct Egress {
+    bytes: [u64; PRIORITIES],
+    head: [u32; PRIORITIES],
+    tail: [u32; PRIORITIES],
+    /// Bit p: queue p has packets.
+    busy: u8,
+    up: bool,
+    packets: u32,
+    frame_max_bytes: u32,
+    /// When the link will be free, in picoseconds.
+    free_at_ps: u64,
+    /// Picoseconds per byte, in 1/256.
+    byte_ps_256: u64,
+    counters: PortCounters,
+}
+
+/// The egress side of all ports of a switch.
+pub struct Queues<T> {
+    nodes: Vec<Node<T>>,
+    free: u32,
+    ports: Vec<Egress>,
+    limit_bytes: u64,
+    slack_ps: u64,
+    overhead_bytes: u32,
+}
+
+impl<T> Queues<T> {
+    /// Empty queues for ports of such rates (bits per second) and largest frames (bytes).
+    pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
+        let count = config.packets_max;
+        let nodes = (0..count)
+            .map(|index| Node {
+                token: None,
+                len: 0,
+                next: if index + 1 == count { NONE } else { index + 1 },
+            })
+            .collect();
+        let ports = ports
+            .map(|(rate_bps, frame_max_bytes)| Egress {
+                bytes: [0; PRIORITIES],
+                head: [NONE; PRIORITIES],
+                tail: [NONE; PRIORITIES],
+                busy: 0,
+                up: true,
+                packets: 0,
+                frame_max_bytes,
+                free_at_ps: 0,
+                byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
+                counters: PortCounters::default(),
+            })
+            .collect();
+        Queues {
+            nodes,
+            free: if count == 0 { NONE } else { 0 },
+            ports,
+            limit_bytes: config.limit_bytes,
+            slack_ps: config.slack_ns * 1000,
+            overhead_bytes: config.overhead_bytes,
+        }
+    }
+
+    /// Bytes queued on `port` at `priority` and above: what a packet of that priority waits for.
+    #[inline(always)]
+    pub fn depth_bytes(&self, port: usize, priority: u8) -> u64 {
+        let bytes = &self.ports[port].bytes;
+        bytes[usize::from(priority)..].iter().sum()
+    }
+
+    /// Puts a packet of `len` bytes into a queue, or gives it back with the reason.
+    #[inline]
+    pub fn enqueue(
+        &mut self,
+        port: usize,
+        priority: u8,
+        token: T,
+        len: u32,
+    ) -> Result<(), (T, DropReason)> {
+        let egress = &mut self.ports[port];
+        let queue = usize::from(priority);
+        if !egress.up {
+            return Err((token, DropReason::LinkDown));
+        }
+        if len > egress.frame_max_bytes {
+            return Err((token, DropReason::Oversize));
+        }
+        if egress.bytes[queue] + u64::from(len) > self.limit_bytes {
+            egress.counters.tail_drops[queue] += 1;
+            return Err((token, DropReason::TailDrop));
+        }
+        let index = self.free;
+        let Some(node) = self.nodes.get_mut(index as usize) else {
+            return Err((token, DropReason::QueueMemory));
+        };
+        self.free = node.next;
+        *node = Node {
+            token: Some(token),
+            len,
+            next: NONE,
+        };
+        if egress.head[queue] == NONE {
+            egress.head[queue] = index;
+        } else {
+            self.nodes[egress.tail[queue] as usize].next = index;
+        }
+        egress.tail[queue] = index;
+        egress.busy |= 1 << queue;
+        egress.bytes[queue] += u64::from(len);
+        egress.packets += 1;
+        egress.counters.enqueued += 1;
+        let backlog = egress.bytes.iter().sum();
+        egress.counters.backlog_bytes_max = egress.counters.backlog_bytes_max.max(backlog);
+        Ok(())
+    }
+
+    fn pop(&mut self, port: usize) -> Option<(T, u32)> {
+        let egress = &mut self.ports[port];
+        if egress.busy == 0 {
+            return None;
+        }
+        let queue = 7 - egress.busy.leading_zeros() as usize;
+        let index = egress.head[queue];
+        let node = &mut self.nodes[index as usize];
+        let len = node.len;
+        let token = node.token.take();
+        egress.head[queue] = node.next;
+        if node.next == NONE {
+            egress.tail[queue] = NONE;
+            egress.busy &= !(1 << queue);
+        }
+        node.next = self.free;
+        self.free = index;
+        egress.bytes[queue] -= u64::from(len);
+        egress.packets -= 1;
+        token.map(|token| (token, len))
+    }
+
+    /// The next packet that may leave `port` at `now`: highest priority first, at line rate.
+    #[inline]
+    pub fn dequeue(&mut self, now: Nanos, port: usize) -> Option<T> {
+        let now_ps = now.0.saturating_mul(1000);
+        let egress = &self.ports[port];
+        if egress.busy == 0 || egress.free_at_ps > now_ps {
+            return None;
+        }
+        let (token, len) = self.pop(port)?;
+        let egress = &mut self.ports[port];
+        // A port that was polled late may send what it missed, but no more than the slack.
+        let start = egress.free_at_ps.max(now_ps.saturating_sub(self.slack_ps));
+        egress.free_at_ps =
+            start + (u64::from(len + self.overhead_bytes) * egress.byte_ps_256 >> 8);
+        egress.counters.tx_packets += 1;
+        egress.counters.tx_bytes += u64::from(len);
+        Some(token)
+    }
+
+    /// When [`Queues::dequeue`] will next give a packet of `port`; `None` while it is empty.
+    #[inline]
+    pub fn next_departure(&self, port: usize) -> Option<Nanos> {
+        let egress = &self.ports[port];
+        (egress.busy != 0).then(|| Nanos(egress.free_at_ps.div_ceil(1000)))
+    }
+
+    /// Whether the link of `port` is up.
+    #[inline(always)]
+    pub fn is_up(&self, port: usize) -> bool {
+        self.ports[port].up
+    }
+
+    /// Takes the link of `port` up or down. What a dead link had queued goes to `flush`.
+    pub fn set_up(&mut self, port: usize, up: bool, mut flush: impl FnMut(T)) {
+        self.ports[port].up = up;
+        while !up && let Some((token, _)) = self.pop(port) {
+            self.ports[port].counters.flushed += 1;
+            flush(token);
+        }
+    }
+
+    /// Packets queued on `port`.
+    pub fn queued(&self, port: usize) -> u32 {
+        self.ports[port].packets
+    }
+
+    /// Counters of `port`.
+    #[inline(always)]
+    pub fn counters(&self, port: usize) -> &PortCounters {
+        &self.ports[port].counters
+    }
+
+    /// Counts a received packet of `port`.
+    #[inline(always)]
+    pub fn count_received(&mut self, port: usize, len: u32) {
+        let counters = &mut self.ports[port].counters;
+        counters.rx_packets += 1;
+        counters.rx_bytes += u64::from(len);
+    }
+
+    /// The conservation law of every port.
+    pub fn is_conserved(&self) -> bool {
+        self.ports.iter().all(|egress| {
+            let c = &egress.counters;
+            c.enqueued == c.tx_packets + c.flushed + u64::from(egress.packets)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
+        let config = QueueConfig {
+            limit_bytes,
+            packets_max,
+            slack_ns,
+            overhead_bytes: 24,
+            dscp_priority: [0; 64],
+        };
+        Queues::new(
+            &config,
+            [(8_000_000_000, 1000), (8_000_000_000, 1000)].into_iter(),
+        )
+    }
+
+    #[test]
+    fn the_highest_priority_goes_first_and_each_queue_is_fifo() {
+        let mut q = queues(10_000, 16, 1_000_000);
+        for (token, priority) in [(1, 0), (2, 7), (3, 3), (4, 7), (5, 0)] {
+            q.enqueue(0, priority, token, 100).unwrap();
+        }
+        let out: Vec<u32> = std::iter::from_fn(|| q.dequeue(Nanos(1_000_000), 0)).collect();
+        assert_eq!(out, [2, 4, 3, 1, 5]);
+        assert!(q.is_conserved());
+    }
+
+    #[test]
+    fn the_bucket_keeps_the_line_rate() {
+        // 1 byte per nanosecond; 976 + 24 bytes take 1000 ns.
+        let mut q = queues(1 << 20, 1024, 0);
+        for token in 0..100 {
+            q.enqueue(0, 0, token, 976).unwrap();
+        }
+        let mut sent = 0;
+        for now in 0..50_000 {
+            while q.dequeue(Nanos(now), 0).is_some() {
+                sent += 1;
+            }
+        }
+        assert_eq!(sent, 50, "50 us at 1 us a packet");
+        assert_eq!(q.next_departure(0), Some(Nanos(50_000)));
+        assert_eq!(q.next_departure(1), None);
+    }
+
+    #[test]
+    fn a_late_poll_catches_up_by_the_slack_alone() {
+        let mut q = queues(1 << 20, 1024, 3_000);
+        for token in 0..100 {
+            q.enqueue(0, 0, token, 976).unwrap();
+        }
+        let burst = std::iter::from_fn(|| q.dequeue(Nanos(1_000_000), 0)).count();
+        assert_eq!(
+            burst, 4,
+            "three that were missed within 3 us of slack, and the one due now"
+        );
+    }
+
+    #[test]
+    fn every_bound_has_its_reason() {
+        let mut q = queues(1_000, 3, 0);
+        assert_eq!(q.enqueue(0, 0, 9, 1001), Err((9, DropReason::Oversize)));
+        q.enqueue(0, 0, 1, 600).unwrap();
+        assert_eq!(q.enqueue(0, 0, 2, 401), Err((2, DropReason::TailDrop)));
+        q.enqueue(0, 1, 3, 600).unwrap();
+        q.enqueue(1, 0, 4, 600).unwrap();
+        assert_eq!(q.enqueue(1, 1, 5, 10), Err((5, DropReason::QueueMemory)));
+        assert_eq!(q.counters(0).tail_drops[0], 1);
+        assert_eq!(
+            (
+                q.depth_bytes(0, 0),
+                q.depth_bytes(0, 1),
+                q.depth_bytes(0, 7)
+            ),
+            (1200, 600, 0)
+        );
+        let mut flushed = Vec::new();
+        q.set_up(0, false, |token| flushed.push(token));
+        assert_eq!(flushed, [3, 1]);
+        assert_eq!(q.enqueue(0, 0, 6, 10), Err((6, DropReason::LinkDown)));
+        q.enqueue(1, 1, 5, 10).unwrap();
+        assert!(q.is_conserved());
+    }
+}

@@ -1,0 +1,120 @@
+//! A spine's counts of marked packets: by leaf they came from, leaf they go to, and colour.
+//!
+//! No flow table: a leaf measures one flow at a time, so these three tell the window. An open
+//! tags the counters with its epoch; a close that passes takes the counts along if the tag is its
+//! own, and names the link that lost the packets.
+
+use packet::message::Hop;
+
+/// Counts of one (from, to, colour).
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    epoch: Option<u32>,
+    received: u32,
+    sent: u32,
+    dropped: u32,
+}
+
+/// State of a spine.
+pub struct SpineCounts {
+    spine: u16,
+    leaves: usize,
+    cells: Vec<Cell>,
+}
+
+impl SpineCounts {
+    /// Counts of spine number `spine` in a fabric of `leaves`.
+    pub fn new(spine: u16, leaves: u16) -> SpineCounts {
+        let leaves = usize::from(leaves);
+        SpineCounts {
+            spine,
+            leaves,
+            cells: vec![Cell::default(); leaves * leaves * 2],
+        }
+    }
+
+    /// Bytes of state, for the documents.
+    pub fn state_bytes(&self) -> usize {
+        size_of_val(&self.cells[..])
+    }
+
+    #[inline(always)]
+    fn cell(&mut self, from: usize, to: usize, colour: usize) -> &mut Cell {
+        &mut self.cells[(from * self.leaves + to) * 2 + colour]
+    }
+
+    /// A marked packet passed, or was dropped in the spine's own queue.
+    #[inline(always)]
+    pub fn count(&mut self, from: usize, to: usize, colour: usize, queued: bool) {
+        let cell = self.cell(from, to, colour);
+        cell.received = cell.received.wrapping_add(1);
+        if queued {
+            cell.sent = cell.sent.wrapping_add(1);
+        } else {
+            cell.dropped = cell.dropped.wrapping_add(1);
+        }
+    }
+
+    /// An open passed: its window's counts begin at zero.
+    pub fn open(&mut self, from: usize, to: usize, epoch: u32) {
+        let cell = self.cell(from, to, (epoch & 1) as usize);
+        if cell.epoch != Some(epoch) {
+            *cell = Cell {
+                epoch: Some(epoch),
+                ..Cell::default()
+            };
+        }
+    }
+
+    /// A close passes: the record it takes along, if this spine has seen the window's open.
+    pub fn close(&mut self, from: usize, to: usize, epoch: u32) -> Option<Hop> {
+        let spine = self.spine;
+        let cell = self.cell(from, to, (epoch & 1) as usize);
+        (cell.epoch == Some(epoch)).then_some(Hop {
+            spine,
+            received: cell.received,
+            sent: cell.sent,
+            dropped: cell.dropped,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_is_counted_between_its_open_and_close() {
+        let mut counts = SpineCounts::new(3, 4);
+        counts.count(0, 1, 1, true);
+        assert_eq!(
+            counts.close(0, 1, 1),
+            None,
+            "no open: what stands there is another window's"
+        );
+        counts.open(0, 1, 1);
+        counts.open(0, 1, 1);
+        for n in 0..10 {
+            counts.count(0, 1, 1, n != 4);
+        }
+        counts.count(0, 1, 0, true);
+        counts.count(0, 2, 1, true);
+        let hop = Hop {
+            spine: 3,
+            received: 10,
+            sent: 9,
+            dropped: 1,
+        };
+        assert_eq!(counts.close(0, 1, 1), Some(hop));
+        assert_eq!(
+            counts.close(0, 1, 1),
+            Some(hop),
+            "repetitions tell the same"
+        );
+        assert_eq!(
+            counts.close(0, 1, 3),
+            None,
+            "an older window's counts are not told"
+        );
+    }
+}

@@ -1,0 +1,336 @@
+//! Which uplink a packet takes.
+//!
+//! JSQ(2) samples two distinct usable uplinks and takes the one with fewer bytes queued at the
+//! packet's own priority and above. At low load both are empty nearly always, and then the tie
+//! decides: a random tie makes the counts of the measured flow as noisy as random spraying; a tie
+//! to the uplink that has carried fewer marked packets to that destination keeps them within a
+//! few packets of each other (two choices on a growing load, whose gap does not grow).
+
+use rand_core::{Rng, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::types::{FANOUT_MAX, LeafId, SpineSet, mix};
+
+/// How an uplink is chosen for a sprayed packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Policy {
+    /// The shorter of two random ones.
+    Jsq2,
+    /// The shortest of all.
+    Jsq,
+    /// Any.
+    Random,
+    /// The next.
+    RoundRobin,
+    /// By hash of addresses, ports and destination QP: one path per flow.
+    Ecmp,
+}
+
+/// What decides between two uplinks of equal depth.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tie {
+    /// A coin (the paper's way).
+    Random,
+    /// For the measured flow the uplink that has carried fewer of its marked packets.
+    FewestMeasured,
+}
+
+/// The usable uplinks towards one destination leaf.
+#[derive(Clone)]
+struct Usable {
+    spines: [u8; FANOUT_MAX],
+    count: u32,
+    next: u32,
+    /// Marked packets sent towards this destination, by spine; kept across windows.
+    measured: Box<[u32]>,
+}
+
+/// The sprayer of a leaf.
+pub struct Sprayer {
+    policy: Policy,
+    tie: Tie,
+    towards: Vec<Usable>,
+    random: Xoshiro256PlusPlus,
+}
+
+impl Sprayer {
+    /// A sprayer for a fabric of `leaves` and `spines` that may use nothing yet.
+    pub fn new(policy: Policy, tie: Tie, leaves: u16, spines: u16, seed: u64) -> Sprayer {
+        let nothing = Usable {
+            spines: [0; FANOUT_MAX],
+            count: 0,
+            next: 0,
+            measured: vec![0; usize::from(spines)].into(),
+        };
+        Sprayer {
+            policy,
+            tie,
+            towards: vec![nothing; usize::from(leaves)],
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+        }
+    }
+
+    /// Sets the usable uplinks towards `leaf`. One that comes back starts level with the others:
+    /// it must not take every tie until it has caught up.
+    pub fn set_usable(&mut self, leaf: LeafId, usable: SpineSet) {
+        let towards = &mut self.towards[leaf.index()];
+        let mut before = SpineSet::EMPTY;
+        for &spine in &towards.spines[..towards.count as usize] {
+            before.insert(usize::from(spine));
+        }
+        let stays = before.and(usable);
+        if let Some(level) = stays.iter().map(|spine| towards.measured[spine]).max() {
+            for spine in usable.without(before).iter() {
+                towards.measured[spine] = level;
+            }
+        }
+        towards.count = 0;
+        for spine in usable.iter() {
+            towards.spines[towards.count as usize] = spine as u8;
+            towards.count += 1;
+        }
+    }
+
+    /// How many uplinks are usable towards `leaf` (k).
+    #[inline(always)]
+    pub fn usable_count(&self, leaf: LeafId) -> u32 {
+        self.towards[leaf.index()].count
+    }
+
+    /// Counts a marked packet towards `leaf` over `spine`.
+    #[inline(always)]
+    pub fn count_measured(&mut self, leaf: LeafId, spine: usize) {
+        let count = &mut self.towards[leaf.index()].measured[spine];
+        *count = count.wrapping_add(1);
+    }
+
+    /// The spine for a packet towards `leaf`, by the policy. `depth_bytes` tells a spine's queue;
+    /// `measured` says whether the packet belongs to the measured flow; `flow_hash` is the
+    /// packet's flow for [`Policy::Ecmp`]. `None` when no uplink is usable.
+    #[inline(always)]
+    pub fn choose(
+        &mut self,
+        leaf: LeafId,
+        measured: bool,
+        flow_hash: u64,
+        depth_bytes: impl Fn(usize) -> u64,
+    ) -> Option<usize> {
+        let towards = &mut self.towards[leaf.index()];
+        let count = towards.count;
+        if count <= 1 {
+            return (count == 1).then(|| usize::from(towards.spines[0]));
+        }
+        let spine = |place: u32| usize::from(towards.spines[place as usize & (FANOUT_MAX - 1)]);
+        Some(match self.policy {
+            Policy::Ecmp => spine(scale(flow_hash >> 32, count)),
+            Policy::Random => spine(scale(u64::from(self.random.next_u32()), count)),
+            Policy::RoundRobin => {
+                towards.next = if towards.next + 1 >= count {
+                    0
+                } else {
+                    towards.next + 1
+                };
+                usize::from(towards.spines[towards.next as usize])
+            }
+            Policy::Jsq2 => {
+                // Two distinct places from one draw: the second skips the first.
+                let draw = self.random.next_u64();
+                let first = scale(draw & 0xffff_ffff, count);
+                let second = scale(draw >> 32, count - 1);
+                let second = second + u32::from(second >= first);
+                let (a, b) = (spine(first), spine(second));
+                let (depth_a, depth_b) = (depth_bytes(a), depth_bytes(b));
+                // The draw has ordered them at random, so "first" is a fair coin.
+                let fewer_b = self.tie == Tie::FewestMeasured
+                    && measured
+                    && (towards.measured[b].wrapping_sub(towards.measured[a]) as i32) < 0;
+                if depth_b < depth_a || depth_b == depth_a && fewer_b {
+                    b
+                } else {
+                    a
+                }
+            }
+            Policy::Jsq => {
+                // From a random start, so that equal queues share; then the strictly better.
+                let start = scale(u64::from(self.random.next_u32()), count);
+                let mut best = spine(start);
+                let mut best_depth = depth_bytes(best);
+                for step in 1..count {
+                    let place = start + step;
+                    let candidate = spine(if place >= count { place - count } else { place });
+                    let depth = depth_bytes(candidate);
+                    let fewer = self.tie == Tie::FewestMeasured
+                        && measured
+                        && (towards.measured[candidate].wrapping_sub(towards.measured[best])
+                            as i32)
+                            < 0;
+                    if depth < best_depth || depth == best_depth && fewer {
+                        (best, best_depth) = (candidate, depth);
+                    }
+                }
+                best
+            }
+        })
+    }
+
+    /// The spine of a packet that must keep to one path, whatever the policy.
+    #[inline(always)]
+    pub fn pin(&self, leaf: LeafId, flow_hash: u64) -> Option<usize> {
+        let towards = &self.towards[leaf.index()];
+        (towards.count > 0)
+            .then(|| usize::from(towards.spines[scale(flow_hash >> 32, towards.count) as usize]))
+    }
+}
+
+/// Maps a 32-bit number onto `0..count` without a division.
+#[inline(always)]
+fn scale(number: u64, count: u32) -> u32 {
+    ((number * u64::from(count)) >> 32) as u32
+}
+
+/// Hash of what tells a flow for ECMP: addresses, protocol, ports, destination QP.
+#[inline(always)]
+pub fn flow_hash(source: u128, destination: u128, rest: u64) -> u64 {
+    mix(&[
+        source as u64 ^ (source >> 64) as u64,
+        destination as u64 ^ (destination >> 64) as u64,
+        rest,
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Set;
+
+    const LEAF: LeafId = LeafId(1);
+
+    fn sprayer(policy: Policy, tie: Tie, k: usize) -> Sprayer {
+        let mut sprayer = Sprayer::new(policy, tie, 2, k as u16, 7);
+        sprayer.set_usable(LEAF, SpineSet::first(k));
+        sprayer
+    }
+
+    /// Pearson's statistic of `counts` against equal shares.
+    fn chi_square(counts: &[u32]) -> f64 {
+        let mean = counts.iter().sum::<u32>() as f64 / counts.len() as f64;
+        counts
+            .iter()
+            .map(|&c| (f64::from(c) - mean).powi(2) / mean)
+            .sum()
+    }
+
+    #[test]
+    fn equal_depths_give_equal_shares() {
+        for policy in [
+            Policy::Jsq2,
+            Policy::Jsq,
+            Policy::Random,
+            Policy::RoundRobin,
+        ] {
+            let mut sprayer = sprayer(policy, Tie::Random, 8);
+            let mut counts = [0u32; 8];
+            for _ in 0..80_000 {
+                counts[sprayer.choose(LEAF, false, 0, |_| 0).unwrap()] += 1;
+            }
+            let statistic = chi_square(&counts);
+            // 99.99 % point of chi-square with 7 degrees of freedom.
+            assert!(
+                statistic < 29.9,
+                "{policy:?}: {counts:?}, chi-square {statistic}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_shorter_of_two_is_taken_and_the_longest_never() {
+        let mut sprayer = sprayer(Policy::Jsq2, Tie::Random, 4);
+        let mut counts = [0u32; 4];
+        for _ in 0..60_000 {
+            counts[sprayer
+                .choose(LEAF, false, 0, |spine| spine as u64)
+                .unwrap()] += 1;
+        }
+        // Of six equally likely pairs, the shortest is in three, the next in two more, then one.
+        assert_eq!(
+            counts[3], 0,
+            "the longest of all is never the shorter of two distinct ones"
+        );
+        let expected = [30_000.0, 20_000.0, 10_000.0];
+        for (count, expected) in counts.iter().zip(expected) {
+            assert!((f64::from(*count) - expected).abs() < 600.0, "{counts:?}");
+        }
+    }
+
+    #[test]
+    fn jsq_takes_the_shortest_of_all() {
+        let mut sprayer = sprayer(Policy::Jsq, Tie::Random, 8);
+        for _ in 0..1000 {
+            assert_eq!(
+                sprayer.choose(LEAF, false, 0, |spine| u64::from(spine != 5)),
+                Some(5)
+            );
+        }
+    }
+
+    #[test]
+    fn ties_to_the_fewest_measured_keep_counts_together() {
+        for (tie, bound) in [(Tie::FewestMeasured, 8), (Tie::Random, 10_000)] {
+            let mut sprayer = sprayer(Policy::Jsq2, tie, 8);
+            let mut counts = [0u32; 8];
+            for _ in 0..80_000 {
+                let spine = sprayer.choose(LEAF, true, 0, |_| 0).unwrap();
+                sprayer.count_measured(LEAF, spine);
+                counts[spine] += 1;
+            }
+            let gap = counts.iter().max().unwrap() - counts.iter().min().unwrap();
+            assert!(gap <= bound, "{tie:?}: {counts:?}");
+            assert!(
+                tie != Tie::Random || gap > 30,
+                "random ties spread by chance: {counts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn only_usable_uplinks_are_taken() {
+        for policy in [
+            Policy::Jsq2,
+            Policy::Jsq,
+            Policy::Random,
+            Policy::RoundRobin,
+            Policy::Ecmp,
+        ] {
+            let mut sprayer = sprayer(policy, Tie::FewestMeasured, 8);
+            sprayer.set_usable(LEAF, Set(0b0101_0010));
+            let mut seen = SpineSet::EMPTY;
+            for n in 0..1000 {
+                seen.insert(sprayer.choose(LEAF, true, mix(&[n]), |_| 0).unwrap());
+                seen.insert(sprayer.pin(LEAF, mix(&[n])).unwrap());
+            }
+            assert_eq!(seen, Set(0b0101_0010), "{policy:?}");
+            sprayer.set_usable(LEAF, SpineSet::EMPTY);
+            assert_eq!(sprayer.choose(LEAF, true, 0, |_| 0), None);
+            assert_eq!(sprayer.pin(LEAF, 0), None);
+        }
+    }
+
+    #[test]
+    fn a_returning_uplink_starts_level() {
+        let mut sprayer = sprayer(Policy::Jsq2, Tie::FewestMeasured, 4);
+        sprayer.set_usable(LEAF, Set(0b0111));
+        for spine in 0..3 {
+            for _ in 0..100 {
+                sprayer.count_measured(LEAF, spine);
+            }
+        }
+        sprayer.set_usable(LEAF, Set(0b1111));
+        let mut counts = [0u32; 4];
+        for _ in 0..400 {
+            let spine = sprayer.choose(LEAF, true, 0, |_| 0).unwrap();
+            sprayer.count_measured(LEAF, spine);
+            counts[spine] += 1;
+        }
+        assert!(counts.iter().all(|&c| c.abs_diff(100) < 10), "{counts:?}");
+    }
+}

@@ -1,0 +1,603 @@
+//! The switch: its state, what leaves it, and what time, control and links do to it.
+//!
+//! [`crate::forward`] is the other half: what happens to a packet that arrives.
+
+use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, Header, MessageKind, message_len};
+use packet::{MacAddr, Psn, Qpn};
+
+use crate::config::{Peer, PortKind, Role, SwitchConfig};
+use crate::counters::{Counters, Note, PortCounters};
+use crate::destination::Destination;
+use crate::drop::DropReason;
+use crate::link_state::LinkState;
+use crate::port::{MEASURED, Queues};
+use crate::report::{Command, Report};
+use crate::route::RouteTable;
+use crate::source::Source;
+use crate::spine::SpineCounts;
+use crate::spray::Sprayer;
+use crate::token::{Sink, Token};
+use crate::types::{LeafId, LeafSet, Nanos, PortId, SpineId, SpineSet};
+use crate::window::Dress;
+
+/// A port as the packet path sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Port {
+    pub(crate) kind: PortKind,
+    pub(crate) mac: MacAddr,
+    pub(crate) peer_mac: MacAddr,
+    pub(crate) accept_any_mac: bool,
+    enabled: bool,
+}
+
+/// A host as the packet path sees it.
+#[derive(Clone, Copy)]
+pub(crate) struct Host {
+    pub(crate) address: packet::Address,
+    pub(crate) mac: Option<MacAddr>,
+    /// Configured, so no ARP changes it.
+    pub(crate) is_fixed: bool,
+    pub(crate) port: usize,
+}
+
+/// What only a leaf has.
+pub(crate) struct Leaf {
+    pub(crate) id: LeafId,
+    pub(crate) sprayer: Sprayer,
+    pub(crate) source: Source,
+    pub(crate) destination: Destination,
+    pub(crate) link_state: LinkState,
+    /// Port of each spine.
+    pub(crate) uplinks: Vec<usize>,
+    /// Usable spines by destination leaf, as the sprayer has them.
+    usable: Vec<SpineSet>,
+}
+
+/// What only a spine has.
+pub(crate) struct Spine {
+    pub(crate) id: SpineId,
+    pub(crate) counts: SpineCounts,
+    /// Port of each leaf.
+    pub(crate) downlinks: Vec<usize>,
+    next_message_at: Nanos,
+    sequence: u32,
+}
+
+/// Leaf or spine.
+pub(crate) enum State {
+    Leaf(Box<Leaf>),
+    Spine(Box<Spine>),
+}
+
+/// A whole switch. Deterministic: the same configuration, seed and calls give the same packets,
+/// reports and counters.
+pub struct Switch<T> {
+    pub(crate) ports: Vec<Port>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) routes: RouteTable,
+    pub(crate) queues: Queues<T>,
+    pub(crate) counters: Counters,
+    pub(crate) state: State,
+    pub(crate) dscp_priority: [u8; 64],
+    pub(crate) message_port: u16,
+    leaves: u16,
+    spines: u16,
+    link_state_ns: Option<u64>,
+}
+
+/// No port: a fabric may lack links.
+const NO_PORT: usize = usize::MAX;
+
+impl<T: Token> Switch<T> {
+    /// The switch of such a configuration. All memory it will ever use is allocated here.
+    pub fn new(config: &SwitchConfig) -> Switch<T> {
+        let ports: Vec<Port> = config
+            .ports
+            .iter()
+            .map(|port| Port {
+                kind: port.kind,
+                mac: port.mac,
+                peer_mac: port.peer_mac,
+                accept_any_mac: port.accept_any_mac,
+                enabled: true,
+            })
+            .collect();
+        let place = |peer: Peer| {
+            ports
+                .iter()
+                .position(|port| port.kind == PortKind::Fabric(peer))
+                .unwrap_or(NO_PORT)
+        };
+        let state = match config.role {
+            Role::Leaf(id) => State::Leaf(Box::new(Leaf {
+                id,
+                sprayer: Sprayer::new(
+                    config.policy,
+                    config.tie,
+                    config.leaves,
+                    config.spines,
+                    config.seed,
+                ),
+                source: Source::new(config.leaves, &config.measurement),
+                destination: Destination::new(
+                    id,
+                    config.leaves,
+                    config.spines,
+                    &config.measurement,
+                ),
+                link_state: LinkState::new(config.leaves, config.spines, config.link_state_ns),
+                uplinks: (0..config.spines)
+                    .map(|spine| place(Peer::Spine(SpineId(spine))))
+                    .collect(),
+                usable: vec![SpineSet::EMPTY; usize::from(config.leaves)],
+            })),
+            Role::Spine(id) => State::Spine(Box::new(Spine {
+                id,
+                counts: SpineCounts::new(id.0, config.leaves),
+                downlinks: (0..config.leaves)
+                    .map(|leaf| place(Peer::Leaf(LeafId(leaf))))
+                    .collect(),
+                next_message_at: Nanos(0),
+                sequence: 0,
+            })),
+        };
+        let mut switch = Switch {
+            ports,
+            hosts: config
+                .hosts
+                .iter()
+                .map(|host| Host {
+                    address: host.address,
+                    mac: host.mac,
+                    is_fixed: host.mac.is_some(),
+                    port: usize::from(host.port),
+                })
+                .collect(),
+            routes: RouteTable::new(&config.routes),
+            queues: Queues::new(
+                &config.queue,
+                config.ports.iter().map(|p| (p.rate_bps, p.frame_max_bytes)),
+            ),
+            counters: Counters::default(),
+            state,
+            dscp_priority: config
+                .queue
+                .dscp_priority
+                .map(|priority| priority.min(MEASURED - 1)),
+            message_port: config.message_port,
+            leaves: config.leaves,
+            spines: config.spines,
+            link_state_ns: config.link_state_ns,
+        };
+        for port in 0..switch.ports.len() {
+            switch.note_link(port);
+        }
+        switch.refresh_usable();
+        switch
+    }
+
+    /// The next packet that may leave `port` now. Call until `None`, or until the wire is full.
+    #[inline]
+    pub fn egress(&mut self, now: Nanos, port: PortId) -> Option<T> {
+        let token = self.queues.dequeue(now, port.index())?;
+        self.counters.tx += 1;
+        self.counters.queued -= 1;
+        Some(token)
+    }
+
+    /// When [`Switch::egress`] will next have a packet for `port`; `None` while none is queued.
+    #[inline]
+    pub fn next_departure(&self, port: PortId) -> Option<Nanos> {
+        self.queues.next_departure(port.index())
+    }
+
+    /// What time alone causes. Call at least every 100 us.
+    pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        match &mut self.state {
+            State::Leaf(_) => self.tick_leaf(now, sink),
+            State::Spine(spine) => {
+                if self.link_state_ns.is_some() && now >= spine.next_message_at {
+                    self.send_link_state(now, sink);
+                }
+            }
+        }
+    }
+
+    fn tick_leaf<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        let mut changed = false;
+        while let Some(spine) = leaf.link_state.overdue(now) {
+            leaf.destination.disturb(spine);
+            self.counters.note(Note::LinkStateChanges);
+            changed = true;
+        }
+        if leaf.source.is_capped(now) {
+            self.counters.note(Note::WindowsCapped);
+            self.close_window(now, sink);
+        }
+        self.repeat_closes(now, sink);
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        leaf.destination.sweep(now, &mut self.counters);
+        self.report_ended(now, sink);
+        if changed {
+            self.apply_usable(now, sink);
+        }
+        self.open_window(now, sink);
+    }
+
+    /// The link of `port` went up or down. What a dead link had queued is dropped as `link-down`.
+    pub fn set_link<S: Sink<T>>(&mut self, now: Nanos, port: PortId, up: bool, sink: &mut S) {
+        let index = port.index();
+        if self.queues.is_up(index) == up {
+            return;
+        }
+        let counters = &mut self.counters;
+        self.queues.set_up(index, up, |token| {
+            counters.queued -= 1;
+            counters.drops[DropReason::LinkDown.index()] += 1;
+            sink.discard(token, DropReason::LinkDown);
+        });
+        self.link_changed(now, index, sink);
+    }
+
+    /// Carries out a command of control.
+    pub fn apply<S: Sink<T>>(&mut self, now: Nanos, command: Command, sink: &mut S) {
+        match command {
+            Command::Threshold {
+                row,
+                generation,
+                epoch,
+                threshold,
+            } => {
+                if let State::Leaf(leaf) = &mut self.state {
+                    leaf.destination
+                        .set_threshold(row, generation, epoch, threshold);
+                }
+            }
+            Command::ResetMasks => {
+                if let State::Leaf(leaf) = &mut self.state {
+                    leaf.source.reset_masks();
+                }
+            }
+            Command::SetEnabled { port, enabled } => {
+                if let Some(state) = self.ports.get_mut(port.index())
+                    && state.enabled != enabled
+                {
+                    state.enabled = enabled;
+                    self.link_changed(now, port.index(), sink);
+                }
+            }
+        }
+    }
+
+    fn link_changed<S: Sink<T>>(&mut self, now: Nanos, port: usize, sink: &mut S) {
+        self.note_link(port);
+        match &mut self.state {
+            State::Leaf(leaf) => {
+                if let PortKind::Fabric(Peer::Spine(spine)) = self.ports[port].kind {
+                    leaf.destination.disturb(spine.index());
+                }
+                self.apply_usable(now, sink);
+            }
+            State::Spine(_) if self.link_state_ns.is_some() => self.send_link_state(now, sink),
+            State::Spine(_) => {}
+        }
+    }
+
+    fn note_link(&mut self, port: usize) {
+        let usable = self.queues.is_up(port) && self.ports[port].enabled;
+        if let (State::Leaf(leaf), PortKind::Fabric(Peer::Spine(spine))) =
+            (&mut self.state, self.ports[port].kind)
+        {
+            leaf.link_state.set_link(spine.index(), usable);
+        }
+    }
+
+    /// Gives the sprayer what is usable now. True when the open window's spines have changed.
+    fn refresh_usable(&mut self) -> bool {
+        let State::Leaf(leaf) = &mut self.state else {
+            return false;
+        };
+        let mut window_changed = false;
+        for index in 0..leaf.usable.len() {
+            let id = LeafId(index as u16);
+            let usable = if id == leaf.id {
+                SpineSet::EMPTY
+            } else {
+                leaf.link_state.usable(id)
+            };
+            let before = std::mem::replace(&mut leaf.usable[index], usable);
+            if before == usable {
+                continue;
+            }
+            leaf.sprayer.set_usable(id, usable);
+            if leaf.source.window().is_some_and(|open| open.leaf == id) {
+                window_changed = true;
+                for spine in before.without(usable).iter() {
+                    leaf.source.disturb(spine);
+                }
+            }
+        }
+        window_changed
+    }
+
+    /// A window counts over one set of spines: a change ends it, and the next one begins.
+    pub(crate) fn apply_usable<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        if self.refresh_usable() {
+            self.close_window(now, sink);
+        }
+    }
+
+    /// Opens a window on the next flow, if none is open and one is announced.
+    pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        let Some(to) = leaf.source.select(now) else {
+            return;
+        };
+        let usable = leaf.usable[to.index()];
+        if usable.is_empty() {
+            return;
+        }
+        let Some(open) = leaf.source.open(now, to, usable, &mut self.counters) else {
+            return;
+        };
+        let header = Header {
+            kind: MessageKind::Open,
+            flags: open.header.flags | FLAG_SWITCH,
+            fanout: self.spines,
+            repetition: 0,
+            epoch: open.epoch,
+            ..open.header
+        };
+        let dress = open.dress;
+        for spine in usable.iter() {
+            self.send_over(
+                spine,
+                &dress,
+                &header,
+                |index| usable.has(index),
+                |_| 0,
+                sink,
+            );
+        }
+    }
+
+    /// Ends the open window, tells the destination leaf, and opens the next one.
+    pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        if let State::Leaf(leaf) = &mut self.state {
+            leaf.source.close(now, &mut self.counters);
+        }
+        self.repeat_closes(now, sink);
+        self.open_window(now, sink);
+    }
+
+    /// Sends the closes that are due: the first copy, and its repetitions.
+    fn repeat_closes<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        while let State::Leaf(leaf) = &mut self.state
+            && let Some(closed) = leaf.source.due_close(now)
+        {
+            let closed = *closed;
+            leaf.source.close_sent(now, closed.epoch);
+            let header = Header {
+                kind: MessageKind::Close,
+                flags: closed.header.flags | FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM,
+                packets: closed.marked,
+                bytes: 0,
+                fanout: self.spines,
+                repetition: closed.repetition,
+                epoch: closed.epoch,
+                ..closed.header
+            };
+            for spine in closed.usable.iter() {
+                let is_set = |index| closed.usable.has(index);
+                self.send_over(
+                    spine,
+                    &closed.dress,
+                    &header,
+                    is_set,
+                    |index| closed.sent[index],
+                    sink,
+                );
+            }
+        }
+    }
+
+    fn send_over<S: Sink<T>>(
+        &mut self,
+        spine: usize,
+        dress: &Dress,
+        header: &Header,
+        is_set: impl Fn(usize) -> bool,
+        count: impl Fn(usize) -> u32,
+        sink: &mut S,
+    ) {
+        if let State::Leaf(leaf) = &self.state {
+            let port = leaf.uplinks[spine];
+            self.send(port, MEASURED, dress, header, is_set, count, sink);
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a message is its header, bitmap and counts, and where it goes"
+    )]
+    fn send<S: Sink<T>>(
+        &mut self,
+        port: usize,
+        priority: u8,
+        dress: &Dress,
+        header: &Header,
+        is_set: impl Fn(usize) -> bool,
+        count: impl Fn(usize) -> u32,
+        sink: &mut S,
+    ) {
+        let len = dress.frame_len(message_len(usize::from(header.fanout), header.flags));
+        let Some(mut token) = sink.alloc(len) else {
+            self.counters.note(Note::MessagesUnsent);
+            return;
+        };
+        let Port { peer_mac, mac, .. } = self.ports[port];
+        dress.write(
+            token.header_mut(),
+            peer_mac,
+            mac,
+            self.message_port,
+            header,
+            is_set,
+            count,
+        );
+        self.counters.generated += 1;
+        self.enqueue(port, priority, token, sink);
+    }
+
+    /// Queues a packet, or counts why not. True when it is queued.
+    #[inline]
+    pub(crate) fn enqueue<S: Sink<T>>(
+        &mut self,
+        port: usize,
+        priority: u8,
+        token: T,
+        sink: &mut S,
+    ) -> bool {
+        let len = token.wire_len();
+        match self.queues.enqueue(port, priority, token, len) {
+            Ok(()) => {
+                self.counters.queued += 1;
+                true
+            }
+            Err((token, reason)) => {
+                self.counters.drops[reason.index()] += 1;
+                sink.discard(token, reason);
+                false
+            }
+        }
+    }
+
+    fn send_link_state<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let mut reaches = LeafSet::EMPTY;
+        let State::Spine(spine) = &mut self.state else {
+            return;
+        };
+        for (leaf, &port) in spine.downlinks.iter().enumerate() {
+            if port != NO_PORT && self.queues.is_up(port) && self.ports[port].enabled {
+                reaches.insert(leaf);
+            }
+        }
+        spine.next_message_at = now.plus(self.link_state_ns.unwrap_or(u64::MAX));
+        spine.sequence = spine.sequence.wrapping_add(1);
+        let header = Header {
+            kind: MessageKind::LinkState,
+            flags: FLAG_SWITCH,
+            destination_qp: Qpn(0),
+            first_psn: Psn::new(0),
+            mtu_bytes: 0,
+            packets: 0,
+            bytes: 0,
+            flow_id: u64::from(spine.id.0),
+            fanout: self.leaves,
+            repetition: 0,
+            epoch: spine.sequence,
+        };
+        let dress = Dress::link_local();
+        for leaf in 0..usize::from(self.leaves) {
+            let State::Spine(spine) = &self.state else {
+                return;
+            };
+            let port = spine.downlinks[leaf];
+            // A disabled link still tells: the leaf must learn that it is not to be used.
+            if port != NO_PORT && self.queues.is_up(port) {
+                self.send(
+                    port,
+                    MEASURED,
+                    &dress,
+                    &header,
+                    |index| reaches.has(index),
+                    |_| 0,
+                    sink,
+                );
+            }
+        }
+    }
+
+    /// Hands all windows whose time has come to control.
+    pub(crate) fn report_ended<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        if !leaf.destination.has_ended(now) {
+            return;
+        }
+        while let Some(report) = leaf.destination.take_ended(now, &mut self.counters) {
+            if !sink.report(Report::Window(report)) {
+                self.counters.note(Note::ReportsLost);
+            }
+        }
+    }
+
+    /// Counters of the switch.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// Counters of a port.
+    pub fn port_counters(&self, port: PortId) -> &PortCounters {
+        self.queues.counters(port.index())
+    }
+
+    /// How many ports it has.
+    pub fn ports_len(&self) -> usize {
+        self.ports.len()
+    }
+
+    /// Bytes queued on `port` at `priority` and above.
+    pub fn depth_bytes(&self, port: PortId, priority: u8) -> u64 {
+        self.queues.depth_bytes(port.index(), priority)
+    }
+
+    /// Whether the link of `port` is up.
+    pub fn is_up(&self, port: PortId) -> bool {
+        self.queues.is_up(port.index())
+    }
+
+    /// Usable spines towards `leaf` (leaves only).
+    pub fn usable(&self, leaf: LeafId) -> SpineSet {
+        match &self.state {
+            State::Leaf(state) => state.usable[leaf.index()],
+            State::Spine(_) => SpineSet::EMPTY,
+        }
+    }
+
+    /// The failed-paths bitmap: spines whose last count was below its threshold, by source leaf.
+    pub fn failed_paths(&self) -> &[SpineSet] {
+        match &self.state {
+            State::Leaf(leaf) => leaf.destination.failed_paths(),
+            State::Spine(_) => &[],
+        }
+    }
+
+    /// Bytes of measurement state, allocated at start.
+    pub fn measurement_bytes(&self) -> usize {
+        match &self.state {
+            State::Leaf(leaf) => leaf.destination.state_bytes() + size_of::<Source>(),
+            State::Spine(spine) => spine.counts.state_bytes(),
+        }
+    }
+
+    /// Both conservation laws: of the switch and of every port.
+    pub fn is_conserved(&self) -> bool {
+        self.counters.is_conserved() && self.queues.is_conserved()
+    }
+
+    /// Drops all that is queued, so that every token is back with its owner.
+    pub fn drain<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        for port in 0..self.ports.len() {
+            self.set_link(now, PortId(port as u16), false, sink);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! The seam to the driver: packets as opaque owned tokens, and where they go beside the wire.
+
+use crate::drop::DropReason;
+use crate::report::Report;
+
+/// A packet that the switch holds: an mbuf on DPDK, a slot in a simulator. It moves once: into a
+/// queue, to [`Sink::discard`] or to [`Sink::consume`].
+pub trait Token {
+    /// The frame's first bytes: at least all headers, all of the frame when it is kept whole.
+    fn header(&self) -> &[u8];
+    /// The same, to be rewritten.
+    fn header_mut(&mut self) -> &mut [u8];
+    /// Length of the frame on the wire (without FCS), in bytes.
+    fn wire_len(&self) -> u32;
+    /// Whether [`Token::header`] can be trusted to be one contiguous frame.
+    fn is_whole(&self) -> bool {
+        true
+    }
+}
+
+/// What the driver does for the switch. None of it may block.
+pub trait Sink<T> {
+    /// An empty packet of `len` zero bytes for what the switch itself sends, if one is free.
+    fn alloc(&mut self, len: usize) -> Option<T>;
+    /// Takes a packet that is dropped. The switch has counted it.
+    fn discard(&mut self, token: T, reason: DropReason);
+    /// Takes a packet that was addressed to the switch and is done with.
+    fn consume(&mut self, token: T);
+    /// Hands a report to control; false when control's ring is full and it is lost.
+    fn report(&mut self, report: Report<'_>) -> bool;
+}

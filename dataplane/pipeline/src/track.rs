@@ -1,0 +1,270 @@
+//! Where a flow stands: its PSNs against what was announced, and which were seen.
+
+use packet::Psn;
+
+/// PSNs below the highest for which a first copy can still be told from a later one.
+pub const FIRST_COPY_WINDOW: u32 = 4096;
+
+const WORDS: usize = FIRST_COPY_WINDOW as usize / 64;
+
+/// Progress of a flow of N packets through its 24-bit PSNs, however often they wrap.
+#[derive(Clone, Copy, Debug)]
+pub struct Track {
+    /// The next PSN beyond the highest seen.
+    next: Psn,
+    /// Packets from the first PSN to `next`.
+    reached: u64,
+    /// N, or 0 when not known.
+    packets: u64,
+    /// Whether the first PSN is known: announced, or taken from the first packet.
+    begun: bool,
+}
+
+/// What a PSN is to a flow.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Place {
+    /// Beyond all before.
+    Ahead {
+        /// PSNs beyond the highest.
+        step: u32,
+        /// The flow's last packet.
+        is_last: bool,
+    },
+    /// At or below the highest.
+    Behind {
+        /// PSNs below the highest.
+        back: u32,
+    },
+    /// Not of this flow: before its first PSN or beyond its last.
+    Outside,
+}
+
+impl Track {
+    /// A flow of `packets` (0: unknown) from `first` (`None`: from the first packet seen).
+    pub fn new(first: Option<Psn>, packets: u64) -> Track {
+        Track {
+            next: first.unwrap_or_default(),
+            reached: 0,
+            packets,
+            begun: first.is_some(),
+        }
+    }
+
+    /// The same flow with its first PSN and its N learned late: what was seen stays seen.
+    pub fn rebased(&self, first: Option<Psn>, packets: u64) -> Track {
+        let mut track = Track::new(first, packets);
+        if let Some(highest) = self.highest()
+            && let Place::Ahead { step, .. } = track.place(highest)
+        {
+            track.advance(highest, step);
+        }
+        track
+    }
+
+    /// The highest PSN seen, or the one before the first while none was.
+    fn highest(&self) -> Option<Psn> {
+        self.begun.then(|| self.next.plus(Psn::COUNT - 1))
+    }
+
+    /// What is left from here: the first PSN not yet passed (if one is known) and how many.
+    pub fn rest(&self) -> (Option<Psn>, u64) {
+        (
+            self.begun.then_some(self.next),
+            self.packets.saturating_sub(self.reached),
+        )
+    }
+
+    /// Takes over how far `other`, a stretch of this flow, has come.
+    pub fn follow(&mut self, other: &Track) {
+        if let Some(highest) = other.highest()
+            && let Place::Ahead { step, .. } = self.place(highest)
+        {
+            self.advance(highest, step);
+        }
+    }
+
+    /// Packets of the flow up to the highest PSN seen.
+    pub fn reached(&self) -> u64 {
+        self.reached
+    }
+
+    /// Whether the last PSN was seen.
+    pub fn is_over(&self) -> bool {
+        self.packets > 0 && self.reached >= self.packets
+    }
+
+    /// What `psn` is; the flow does not move.
+    #[inline(always)]
+    pub fn place(&self, psn: Psn) -> Place {
+        if !self.begun {
+            return Place::Ahead {
+                step: 1,
+                is_last: self.packets == 1,
+            };
+        }
+        let ahead = psn.ahead_of(self.next);
+        if ahead >= 0 {
+            let reached = self.reached + ahead as u64 + 1;
+            if self.packets > 0 && reached > self.packets {
+                return Place::Outside;
+            }
+            Place::Ahead {
+                step: ahead as u32 + 1,
+                is_last: reached == self.packets,
+            }
+        } else {
+            let back = (-i64::from(ahead) - 1) as u32;
+            if u64::from(back) >= self.reached {
+                Place::Outside
+            } else {
+                Place::Behind { back }
+            }
+        }
+    }
+
+    /// Moves on to `psn`, which [`Track::place`] has called ahead by `step`.
+    #[inline(always)]
+    pub fn advance(&mut self, psn: Psn, step: u32) {
+        self.begun = true;
+        self.reached += u64::from(step);
+        self.next = psn.plus(1);
+    }
+}
+
+/// Which of the last [`FIRST_COPY_WINDOW`] PSNs of a flow were seen: a ring of bits.
+#[derive(Clone, Debug)]
+pub struct Seen {
+    bits: [u64; WORDS],
+    /// Place of the highest PSN in the ring.
+    top: u32,
+}
+
+impl Default for Seen {
+    fn default() -> Seen {
+        Seen::new()
+    }
+}
+
+impl Seen {
+    /// Nothing seen.
+    pub fn new() -> Seen {
+        Seen {
+            bits: [0; WORDS],
+            top: 0,
+        }
+    }
+
+    /// The highest PSN moves on by `step` to one that is seen now.
+    #[inline(always)]
+    pub fn advance(&mut self, step: u32) {
+        // All PSNs between are not seen; a leap over the ring clears it once.
+        for skipped in 1..step.min(FIRST_COPY_WINDOW) {
+            self.set(self.top.wrapping_add(skipped), false);
+        }
+        if step > FIRST_COPY_WINDOW {
+            self.bits = [0; WORDS];
+        }
+        self.top = self.top.wrapping_add(step);
+        self.set(self.top, true);
+    }
+
+    /// Whether the PSN `back` below the highest is seen for the first time; it is seen now.
+    /// What is older than the ring counts as a later copy.
+    #[inline(always)]
+    pub fn is_first(&mut self, back: u32) -> bool {
+        if back >= FIRST_COPY_WINDOW {
+            return false;
+        }
+        let at = self.top.wrapping_sub(back) % FIRST_COPY_WINDOW;
+        let first = self.bits[at as usize / 64] >> (at % 64) & 1 == 0;
+        self.set(at, true);
+        first
+    }
+
+    #[inline(always)]
+    fn set(&mut self, at: u32, seen: bool) {
+        let at = at % FIRST_COPY_WINDOW;
+        let bit = 1u64 << (at % 64);
+        let word = &mut self.bits[at as usize / 64];
+        *word = if seen { *word | bit } else { *word & !bit };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn a_flow_ends_at_its_last_psn_even_across_the_wrap() {
+        let first = Psn::new(0xff_fff0);
+        let mut track = Track::new(Some(first), 40);
+        for n in 0..40 {
+            let psn = first.plus(n);
+            assert_eq!(
+                track.place(psn),
+                Place::Ahead {
+                    step: 1,
+                    is_last: n == 39
+                },
+                "packet {n}"
+            );
+            track.advance(psn, 1);
+            assert_eq!(track.is_over(), n == 39);
+        }
+        assert_eq!(track.place(first.plus(40)), Place::Outside);
+        assert_eq!(track.place(first), Place::Behind { back: 39 });
+        assert_eq!(
+            track.place(first.plus(0xff_ffff)),
+            Place::Outside,
+            "the one before the first"
+        );
+    }
+
+    #[test]
+    fn a_flow_longer_than_all_psns_is_followed_round() {
+        let packets = 3 * u64::from(Psn::COUNT) + 5;
+        let mut track = Track::new(Some(Psn::new(3)), packets);
+        let mut psn = Psn::new(2);
+        while !track.is_over() {
+            let left = packets - track.reached();
+            let step = left.min(1 << 22) as u32;
+            psn = psn.plus(step);
+            assert_eq!(
+                track.place(psn),
+                Place::Ahead {
+                    step,
+                    is_last: u64::from(step) == left
+                }
+            );
+            track.advance(psn, step);
+        }
+        assert_eq!(track.reached(), packets);
+    }
+
+    proptest! {
+        /// First copies are told as a set of PSNs tells them, whatever the order within the ring.
+        #[test]
+        fn first_copies_are_told_as_by_a_set(
+            start in 0u32..(1 << 24), moves in proptest::collection::vec((any::<bool>(), 0u32..3000), 1..300),
+        ) {
+            let first = Psn::new(start);
+            let mut track = Track::new(Some(first), 0);
+            let mut seen = Seen::new();
+            let mut model = HashSet::new();
+            let mut high: i64 = -1;
+            for (forward, distance) in moves {
+                let index = if forward || high < 0 { high + 1 + i64::from(distance) } else { high - i64::from(distance).min(high) };
+                let expected = model.insert(index);
+                let psn = first.plus(index as u32);
+                let told = match track.place(psn) {
+                    Place::Ahead { step, .. } => { track.advance(psn, step); seen.advance(step); high = index; true }
+                    Place::Behind { back } => { prop_assert_eq!(i64::from(back), high - index); seen.is_first(back) }
+                    Place::Outside => { prop_assert!(false, "PSN {} of {}", index, high); false }
+                };
+                prop_assert_eq!(told, expected, "index {} at {}", index, high);
+            }
+        }
+    }
+}
