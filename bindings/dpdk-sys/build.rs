@@ -25,7 +25,7 @@ const LIBRARIES: [&str; 7] = [
 /// through the shim.
 const FUNCTIONS: &[&str] = &[
     "shim_.*",
-    "rte_eal_(init|cleanup|remote_launch|hotplug_add)",
+    "rte_eal_(init|cleanup|remote_launch|hotplug_add|get_runtime_dir)",
     "rte_get_(main_lcore|next_lcore)",
     "rte_lcore_to_cpu_id",
     "rte_version(_year|_month|_minor)?",
@@ -43,7 +43,7 @@ const FUNCTIONS: &[&str] = &[
 const CONSTANTS: &[&str] = &[
     "SHIM_.*",
     "RTE_VER_(YEAR|MONTH|MINOR)",
-    "RTE_MAX_LCORE",
+    "RTE_MAX_(LCORE|ETHPORTS)",
     "RTE_MEMPOOL_CACHE_MAX_SIZE",
     "RTE_PKTMBUF_HEADROOM",
     "RTE_ETH_NAME_MAX_LEN",

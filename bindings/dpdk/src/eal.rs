@@ -8,12 +8,13 @@
 mod args;
 mod hugepages;
 
-use std::ffi::{CStr, CString, c_char};
+use std::ffi::{CStr, CString, OsStr, c_char};
 use std::mem;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use dpdk_sys as sys;
 
@@ -25,6 +26,9 @@ pub use hugepages::FreeHugepages;
 
 /// Whether this process has started EAL. Never reset: EAL 22.11 cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// EAL's folder for runtime files, known once it is up.
+static RUNTIME_DIR: OnceLock<PathBuf> = OnceLock::new();
 
 /// The started environment. Functions that need EAL take a reference to it.
 #[derive(Debug)]
@@ -68,6 +72,9 @@ impl Eal {
             return Err(Error::AlreadyStarted);
         }
         ensure_runtime_dir()?;
+        // Exit handlers run last to first: registered before EAL's, ours finds the folder empty.
+        // SAFETY: registers a function that lives as long as the process.
+        unsafe { libc::atexit(remove_runtime_dir) };
 
         // EAL reorders the array and may keep pointers into the strings, so neither is freed.
         let mut argv: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
@@ -95,6 +102,7 @@ impl Eal {
                 file_prefix: config.file_prefix.clone(),
             }),
         };
+        eal.runtime_dir();
         check_release()?;
         for device in config.vdevs.iter().chain(&config.pci) {
             eal.require_port(device)?;
@@ -145,6 +153,17 @@ impl Eal {
     /// The prefix that keeps this process's runtime files apart from others'.
     pub fn file_prefix(&self) -> &str {
         &self.inner.file_prefix
+    }
+
+    /// The folder of its runtime files, such as the telemetry socket.
+    pub fn runtime_dir(&self) -> &'static Path {
+        RUNTIME_DIR.get_or_init(|| {
+            // SAFETY: EAL is up; it returns a string of its own.
+            let text = unsafe { sys::rte_eal_get_runtime_dir() };
+            // SAFETY: the string is NUL-terminated and lives as long as EAL.
+            let text = unsafe { CStr::from_ptr(text) };
+            PathBuf::from(OsStr::from_bytes(text.to_bytes()))
+        })
     }
 
     pub(crate) fn inner(&self) -> Arc<EalInner> {
@@ -221,4 +240,13 @@ fn ensure_runtime_dir() -> Result<(), Error> {
     // process is EAL's, which this thread calls next, as `init` documents.
     unsafe { std::env::set_var("XDG_RUNTIME_DIR", &directory) };
     Ok(())
+}
+
+/// EAL leaves its folder behind, empty. A process whose prefix is its own (a test, a restarted
+/// instance) would leave one more each time.
+extern "C" fn remove_runtime_dir() {
+    if let Some(directory) = RUNTIME_DIR.get() {
+        // Not empty means that another process uses the same prefix.
+        let _ = std::fs::remove_dir(directory);
+    }
 }

@@ -12,6 +12,7 @@ mod mbuf;
 mod mempool;
 mod port;
 mod ring;
+pub mod telemetry;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 
@@ -21,4 +22,8 @@ pub use eal::{Eal, EalConfig, FreeHugepages, LogLevel, Memory, arguments, versio
 pub use error::{Errno, Error};
 pub use mbuf::{Mbuf, NoRoom};
 pub use mempool::Mempool;
+pub use port::{
+    Capabilities, Descriptors, Link, Port, PortConfig, PortStats, RxQueue, Started, StartedPort,
+    TxQueue, frame_bytes_max,
+};
 pub use ring::{RingReceiver, RingSender, ring};

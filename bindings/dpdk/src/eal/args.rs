@@ -133,7 +133,7 @@ pub fn arguments(config: &EalConfig, free: FreeHugepages) -> Result<Vec<String>,
 }
 
 /// `--in-memory` and `--no-huge` exclude each other: EAL refuses the pair.
-fn memory_arguments(memory: Memory, free: FreeHugepages) -> Result<[String; 2], Error> {
+fn memory_arguments(memory: Memory, free: FreeHugepages) -> Result<Vec<String>, Error> {
     let (mib, huge) = match memory {
         Memory::Auto { mib } => (mib, free.mib() >= u64::from(mib)),
         Memory::Hugepages { mib } => (mib, true),
@@ -151,8 +151,16 @@ fn memory_arguments(memory: Memory, free: FreeHugepages) -> Result<[String; 2], 
             free_mib: free.mib(),
         });
     }
-    let kind = if huge { "--in-memory" } else { "--no-huge" };
-    Ok([kind.into(), format!("-m{mib}")])
+    // --in-memory also keeps EAL's tables out of the runtime folder; --no-shconf alone does it
+    // for ordinary pages, where each run would leave a megabyte behind.
+    let kind: &[&str] = if huge {
+        &["--in-memory"]
+    } else {
+        &["--no-huge", "--no-shconf"]
+    };
+    let mut arguments: Vec<String> = kind.iter().map(|&flag| flag.to_owned()).collect();
+    arguments.push(format!("-m{mib}"));
+    Ok(arguments)
 }
 
 fn check_lcores(config: &EalConfig) -> Result<(), Error> {

@@ -31,7 +31,7 @@ fn full_line() {
     };
     assert_eq!(
         arguments(&config, NONE).unwrap().join(" "),
-        "leaf --lcores=0@0,1@1,2@1 --main-lcore=0 --no-huge -m64 --file-prefix=leaf-1 \
+        "leaf --lcores=0@0,1@1,2@1 --main-lcore=0 --no-huge --no-shconf -m64 --file-prefix=leaf-1 \
          --allow=0000:03:00.0 --vdev=net_null0,size=64 --no-telemetry --log-level=*:warning \
          --no-hpet"
     );
