@@ -1,6 +1,6 @@
 //! A whole forwarder: two ports, each packet leaves by the other one.
 //!
-//! Runs without root, NIC or hugepages, on devices made of thin air:
+//! Runs without root, NIC or hugepages, on devices that exist in software only:
 //!
 //! ```text
 //! cargo run --release -p dpdk --example forward -- net_null0,size=64 net_null1,size=64 3
@@ -8,6 +8,7 @@
 //!
 //! The last argument is for how many seconds.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,7 +19,17 @@ use dpdk::{
     lcore,
 };
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("forward: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [left, right, seconds] = arguments.as_slice() else {
         return Err("usage: forward VDEV VDEV SECONDS".into());

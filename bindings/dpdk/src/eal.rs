@@ -85,15 +85,13 @@ impl Eal {
         // and `STARTED` makes this the only call.
         let result = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
         if result < 0 {
+            let errno = Errno::last();
+            let line = format!("`{}`", arguments.join(" "));
             return Err(Error::call(
                 "rte_eal_init",
-                format!("`{}`", arguments.join(" ")),
-                Errno::last(),
-                format!(
-                    "see EAL's own lines above; if they speak of a lock, another process runs \
-                     with file prefix `{}`: stop it or choose another prefix",
-                    config.file_prefix
-                ),
+                line,
+                errno,
+                start_advice(errno),
             ));
         }
 
@@ -115,10 +113,12 @@ impl Eal {
         let (name, arguments) = device.split_once(',').unwrap_or((device, ""));
         let c_name = c_string("vdev", name)?;
         let c_arguments = c_string("vdev", arguments)?;
+        let devices = port::lock_devices();
         // SAFETY: EAL is up and the three strings are NUL-terminated; DPDK copies them.
         let result = unsafe {
             sys::rte_eal_hotplug_add(c"vdev".as_ptr(), c_name.as_ptr(), c_arguments.as_ptr())
         };
+        drop(devices);
         check(result).map_err(|errno| {
             Error::call(
                 "rte_eal_hotplug_add",
@@ -179,6 +179,19 @@ impl Eal {
         Err(Error::DeviceMissing {
             device: device.to_owned(),
         })
+    }
+}
+
+/// EAL logs the detail; this says where to look first.
+fn start_advice(errno: Errno) -> &'static str {
+    match errno.0 {
+        libc::ENODEV => {
+            "no driver knows one of the devices: the name of a virtual one starts with its \
+             driver's, as in `net_null0`; EAL's line above names it"
+        }
+        libc::ENOMEM => "give EAL less memory, or free or reserve some",
+        libc::EACCES | libc::EPERM => "run as a user who may use these CPUs, devices and folders",
+        _ => "see EAL's own lines above; lcores on CPUs that this process may not use are common",
     }
 }
 

@@ -11,7 +11,7 @@ mod queue;
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dpdk_sys as sys;
 
@@ -23,7 +23,8 @@ pub use config::{PortConfig, frame_bytes_max};
 pub use facts::{Capabilities, Descriptors, Link, PortStats};
 pub use queue::{RxQueue, TxQueue};
 
-/// Ports that somebody has. Two holders of one port could poll the same queue from two threads.
+/// Ports that somebody has: two holders of one could poll the same queue from two threads. The
+/// lock is also held while devices come, go or are listed, which DPDK does not order itself.
 static TAKEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// A port, not started yet. It cannot be taken a second time while this exists.
@@ -68,6 +69,7 @@ impl Port {
     pub fn by_name(eal: &Eal, name: &str) -> Result<Self, Error> {
         let c_name = c_string("port name", name)?;
         let mut id = 0;
+        let mut taken = lock_devices();
         // SAFETY: EAL is up, the name is NUL-terminated and `id` a place for the answer.
         let result = unsafe { sys::rte_eth_dev_get_port_by_name(c_name.as_ptr(), &raw mut id) };
         check(result).map_err(|errno| {
@@ -75,14 +77,10 @@ impl Port {
                 "rte_eth_dev_get_port_by_name",
                 format!("port `{name}`"),
                 errno,
-                format!("name one of {:?}, or add the device", Self::names(eal)),
+                format!("name one of {:?}, or add the device", list_names()),
             )
         })?;
-        if !TAKEN
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id)
-        {
+        if !taken.insert(id) {
             return Err(Error::config(
                 format!("port `{name}` is already taken in this process"),
                 "take it once and share its queues and its `StartedPort`",
@@ -102,7 +100,8 @@ impl Port {
 
     /// The names of all ports there are, taken or not.
     pub fn names(_eal: &Eal) -> Vec<String> {
-        port_ids().filter_map(port_name).collect()
+        let _devices = lock_devices();
+        list_names()
     }
 
     /// Its name.
@@ -184,6 +183,7 @@ impl PortInner {
 
 impl Drop for PortInner {
     fn drop(&mut self) {
+        let mut taken = lock_devices();
         if self.pool.is_some() {
             // SAFETY: the port exists, and as its last holder is here nobody polls it.
             let stopped = unsafe { sys::rte_eth_dev_stop(self.id) };
@@ -195,15 +195,22 @@ impl Drop for PortInner {
                 }
             }
         }
-        TAKEN
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.id);
+        taken.remove(&self.id);
     }
+}
+
+/// Keeps the set of devices as it is while held.
+pub(crate) fn lock_devices() -> MutexGuard<'static, BTreeSet<u16>> {
+    TAKEN.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn list_names() -> Vec<String> {
+    port_ids().filter_map(port_name).collect()
 }
 
 /// Whether a port stands for the device of this name.
 pub(crate) fn exists_for_device(name: &str) -> bool {
+    let _devices = lock_devices();
     port_ids().any(|port| {
         facts::raw_info(port).is_ok_and(|info| text_of(&info.device) == name)
             || port_name(port).is_some_and(|port| port == name)
