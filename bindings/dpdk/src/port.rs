@@ -150,7 +150,7 @@ impl StartedPort {
         self.inner.mac()
     }
 
-    /// The MTU in effect.
+    /// The MTU that DPDK has for it. What really passes may be more on `net_af_packet`.
     pub fn mtu(&self) -> Result<u16, Error> {
         self.inner.mtu()
     }

@@ -15,6 +15,12 @@ use crate::mempool::{Mempool, node};
 /// Ethernet header, two VLAN tags and the frame check sequence: what a frame adds to an MTU.
 const FRAME_OVERHEAD_BYTES: u32 = 14 + 2 * 4 + 4;
 
+/// Ethernet header and frame check sequence.
+const ETHERNET_BYTES: u32 = 14 + 4;
+
+/// What ethdev reports as largest MTU for a driver that names none.
+const MTU_UNLIMITED: u32 = u16::MAX as u32;
+
 /// How a port is to be set up.
 #[derive(Debug, Clone)]
 pub struct PortConfig {
@@ -59,9 +65,10 @@ pub(super) fn start(port: Port, config: PortConfig) -> Result<Started, Error> {
     let able = port.capabilities()?;
     let mut warnings = Vec::new();
     let fitted = fit(port.name(), &config, &able, &mut warnings);
+    let mut device_mtu = 0;
     if let Some(mtu) = config.mtu {
-        check_mtu(port.name(), mtu, &able)?;
         check_room(port.name(), mtu, &config.pool)?;
+        device_mtu = fit_mtu(port.name(), mtu, &able, &mut warnings)?;
     }
 
     let mut inner = port.inner;
@@ -71,9 +78,8 @@ pub(super) fn start(port: Port, config: PortConfig) -> Result<Started, Error> {
     }
     let advice = "check the number of queues and the MTU against the device";
     inner.control("rte_eth_dev_configure", advice, |id| {
-        let mtu = u32::from(config.mtu.unwrap_or(0));
         // SAFETY: the port exists and is not running.
-        unsafe { sys::shim_port_configure(id, fitted.rx_queues, fitted.tx_queues, mtu) }
+        unsafe { sys::shim_port_configure(id, fitted.rx_queues, fitted.tx_queues, device_mtu) }
     })?;
     check_room(&inner.name, inner.mtu()?, &config.pool)?;
     set_up_queues(&inner, &fitted, &config.pool, able.socket)?;
@@ -203,13 +209,44 @@ fn fit_descriptors(asked: u16, limits: Descriptors) -> u16 {
     u16::try_from(fitted).unwrap_or(u16::MAX)
 }
 
-fn check_mtu(port: &str, mtu: u16, able: &Capabilities) -> Result<(), Error> {
-    if (able.mtu_min..=able.mtu_max).contains(&u32::from(mtu)) {
-        return Ok(());
+/// The MTU to configure (0 leaves the device's own), or why the device cannot do it.
+fn fit_mtu(
+    port: &str,
+    mtu: u16,
+    able: &Capabilities,
+    warnings: &mut Vec<String>,
+) -> Result<u32, Error> {
+    let asked = u32::from(mtu);
+    // ethdev's own rule for what a frame adds to the MTU, tags left out.
+    let overhead = match able.rx_frame_bytes_max.checked_sub(able.mtu_max) {
+        Some(overhead) if able.mtu_max != MTU_UNLIMITED => overhead,
+        _ => ETHERNET_BYTES,
+    };
+    let mtu_max = able
+        .mtu_max
+        .min(able.rx_frame_bytes_max.saturating_sub(overhead));
+    if (able.mtu_min..=mtu_max).contains(&asked) {
+        return Ok(asked);
+    }
+    if able.driver == "net_af_packet" && asked > mtu_max {
+        // This driver declares Ethernet's classic size and yet passes whatever its ring takes.
+        warnings.push(format!(
+            "port `{port}`: net_af_packet cannot be told an MTU above {mtu_max}, so {mtu} is up to \
+             the interface: set it there (`ip link set IFACE mtu {mtu}`), and give the device \
+             `framesz` above {} with a matching `blocksz`, as it cuts longer frames without a count",
+            frame_bytes_max(mtu)
+        ));
+        return Ok(0);
     }
     Err(Error::config(
-        format!("port `{port}`: MTU {mtu} is beyond the device"),
-        format!("use one from {} to {}", able.mtu_min, able.mtu_max),
+        format!(
+            "port `{port}`: MTU {mtu} is beyond what {} can do",
+            able.driver
+        ),
+        format!(
+            "use one from {} to {mtu_max}, or another driver",
+            able.mtu_min
+        ),
     ))
 }
 
@@ -231,6 +268,55 @@ fn check_room(port: &str, mtu: u16, pool: &Mempool) -> Result<(), Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn able(driver: &str, mtu_max: u32, rx_frame_bytes_max: u32) -> Capabilities {
+        let descriptors = Descriptors {
+            min: 0,
+            max: 0,
+            align: 0,
+        };
+        Capabilities {
+            driver: driver.into(),
+            rx_queues_max: 1,
+            tx_queues_max: 1,
+            mtu_min: 46,
+            mtu_max,
+            rx_frame_bytes_max,
+            rx_descriptors: descriptors,
+            tx_descriptors: descriptors,
+            socket: None,
+        }
+    }
+
+    /// The MTU's limit is the device's own, or follows from the longest frame if it names none.
+    #[test]
+    fn mtu_fits() {
+        let nic = able("net_nic", 9978, 10_000);
+        let tap = able("net_tap", MTU_UNLIMITED, 1522);
+        let null = able("net_null", MTU_UNLIMITED, u32::MAX);
+        for (device, mtu, expected) in [
+            (&nic, 9978, Some(9978)),
+            (&nic, 9979, None),
+            (&nic, 45, None),
+            (&tap, 1504, Some(1504)),
+            (&tap, 1505, None),
+            (&null, 65535, Some(65535)),
+        ] {
+            let mut warnings = Vec::new();
+            let got = fit_mtu("p", mtu, device, &mut warnings).ok();
+            assert_eq!(got, expected, "MTU {mtu} on {}", device.driver);
+            assert_eq!(warnings, Vec::<String>::new());
+        }
+    }
+
+    /// net_af_packet keeps its own MTU and the operator is told what to set instead.
+    #[test]
+    fn af_packet_leaves_the_mtu_to_the_interface() {
+        let mut warnings = Vec::new();
+        let device = able("net_af_packet", MTU_UNLIMITED, 1518);
+        assert_eq!(fit_mtu("p", 4200, &device, &mut warnings).unwrap(), 0);
+        assert!(warnings[0].contains("framesz"), "{warnings:?}");
+    }
 
     /// Descriptor counts obey minimum, maximum and alignment; zero limits mean none.
     #[test]

@@ -21,8 +21,10 @@ pub struct Capabilities {
     pub tx_queues_max: u32,
     /// Smallest MTU.
     pub mtu_min: u32,
-    /// Largest MTU.
+    /// Largest MTU; 65535 if the driver sets no limit.
     pub mtu_max: u32,
+    /// Longest frame that the driver says it receives, in bytes.
+    pub rx_frame_bytes_max: u32,
     /// Limits of a receive queue's descriptors.
     pub rx_descriptors: Descriptors,
     /// Limits of a transmit queue's descriptors.
@@ -93,6 +95,7 @@ impl PortInner {
             tx_queues_max: raw.max_tx_queues,
             mtu_min: raw.min_mtu,
             mtu_max: raw.max_mtu,
+            rx_frame_bytes_max: raw.max_rx_frame,
             rx_descriptors: Descriptors {
                 min: raw.rx_descriptors_min,
                 max: raw.rx_descriptors_max,
