@@ -70,7 +70,11 @@ pub struct Aggregator {
 impl Aggregator {
     /// An empty aggregator.
     pub fn new(rules: Rules) -> Aggregator {
-        Aggregator { rules, pending: BTreeMap::new(), expired: 0 }
+        Aggregator {
+            rules,
+            pending: BTreeMap::new(),
+            expired: 0,
+        }
     }
 
     /// Adds a window; returns the paths that now have P_min packets (and leave
@@ -112,8 +116,20 @@ impl Aggregator {
             self.pending.remove(&pair);
         }
         paths.sort_by_key(|sums| sums.path);
-        let Window { src, dst, qpn, epoch, .. } = *window;
-        Ok(Aggregate { src, dst, qpn, epoch, paths })
+        let Window {
+            src,
+            dst,
+            qpn,
+            epoch,
+            ..
+        } = *window;
+        Ok(Aggregate {
+            src,
+            dst,
+            qpn,
+            epoch,
+            paths,
+        })
     }
 
     /// Drops what got no window for the rules' expiry before `now`. Called by
@@ -166,7 +182,11 @@ fn window_sums(rules: &Rules, window: &Window) -> Vec<PathSums> {
             (got <= sent? && on <= got && received <= on).then_some((got, on))
         });
         all.push(PathSums {
-            path: Path { src: window.src, spine, dst: window.dst },
+            path: Path {
+                src: window.src,
+                spine,
+                dst: window.dst,
+            },
             windows: u32::from(void.is_none()),
             void_windows: u32::from(void.is_some()),
             void,
@@ -189,7 +209,11 @@ fn whole_window_void(rules: &Rules, window: &Window) -> Option<VoidReason> {
     }
     // A spine that comes or goes in the middle takes packets from its siblings or
     // gives them some, so an even share of the whole window is no reference.
-    if window.void.iter().any(|(_, reason)| *reason == VoidReason::LinkChanged) {
+    if window
+        .void
+        .iter()
+        .any(|(_, reason)| *reason == VoidReason::LinkChanged)
+    {
         return Some(VoidReason::LinkChanged);
     }
     match rules.reference {

@@ -118,7 +118,10 @@ const THRESHOLDS_MAX: usize = 4096;
 impl Judge {
     /// A judge for these rules.
     pub fn new(rules: Rules) -> Judge {
-        Judge { rules, thresholds: BTreeMap::new() }
+        Judge {
+            rules,
+            thresholds: BTreeMap::new(),
+        }
     }
 
     /// The rules it judges by.
@@ -128,7 +131,11 @@ impl Judge {
 
     /// Tests every path of the aggregate, in its order.
     pub fn judge(&mut self, aggregate: &Aggregate) -> Vec<PathTest> {
-        aggregate.paths.iter().map(|sums| self.test(aggregate, sums)).collect()
+        aggregate
+            .paths
+            .iter()
+            .map(|sums| self.test(aggregate, sums))
+            .collect()
     }
 
     fn test(&mut self, aggregate: &Aggregate, sums: &PathSums) -> PathTest {
@@ -178,7 +185,9 @@ impl Judge {
         }
         test.p_value = self.p_value(&test);
         test.ci95 = interval(&test);
-        test.links = (evidence == Evidence::HopCounts).then(|| self.link_tests(sums)).flatten();
+        test.links = (evidence == Evidence::HopCounts)
+            .then(|| self.link_tests(sums))
+            .flatten();
         test.state = self.state(&test, lost > limit.allowed_loss);
         test
     }
@@ -214,8 +223,9 @@ impl Judge {
     }
 
     fn state(&self, test: &PathTest, failed: bool) -> PathState {
-        let sees_target =
-            test.min_detectable_rate.is_some_and(|rate| rate <= self.rules.target_rate);
+        let sees_target = test
+            .min_detectable_rate
+            .is_some_and(|rate| rate <= self.rules.target_rate);
         if failed {
             PathState::Failed
         } else if sees_target || matches!(self.rules.threshold, ThresholdRule::Paper { .. }) {
@@ -234,7 +244,12 @@ impl Judge {
         let (at_spine, sent_on) = sums.hop?;
         let link = |sent: u64, received: u64| {
             let p_value = binomial_at_least(sent, sent - received.min(sent), self.rules.p0);
-            LinkTest { sent, received, p_value, failed: p_value <= self.rules.alpha_per_path() / 2.0 }
+            LinkTest {
+                sent,
+                received,
+                p_value,
+                failed: p_value <= self.rules.alpha_per_path() / 2.0,
+            }
         };
         Some([link(sums.sent?, at_spine), link(sent_on, sums.received)])
     }

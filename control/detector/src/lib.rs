@@ -38,7 +38,9 @@ pub mod window;
 
 pub use aggregate::{Aggregate, Aggregator, PathSums};
 pub use judge::{AbstainReason, Judge, LinkTest, PathState, PathTest};
-pub use localize::{Cleared, Conviction, Localization, Localizer, LocalizerRules, Missing, Suspect};
+pub use localize::{
+    Cleared, Conviction, Localization, Localizer, LocalizerRules, Missing, Suspect,
+};
 pub use rules::{Evidence, KnownDrops, Reference, Rules, ThresholdRule};
 pub use stats::NoiseStats;
 pub use threshold::Noise;

@@ -129,7 +129,9 @@ impl Rules {
         Rules {
             evidence: Evidence::ReceiveOnly,
             reference: Reference::Announced,
-            threshold: ThresholdRule::Paper { sensitivity: PAPER_SENSITIVITY },
+            threshold: ThresholdRule::Paper {
+                sensitivity: PAPER_SENSITIVITY,
+            },
             noise: Noise::RANDOM_TIE,
             p_min: 60_000,
             known_drops: KnownDrops::Void,

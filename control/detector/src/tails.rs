@@ -143,7 +143,12 @@ mod tests {
     /// term by term, over the sizes that tests meet.
     #[test]
     fn binomial_tails_match_the_sum_of_terms() {
-        for (sent, rate) in [(700u64, 2e-5), (4_096, 4e-5), (60_000, 4e-5), (1_000_000, 4e-5)] {
+        for (sent, rate) in [
+            (700u64, 2e-5),
+            (4_096, 4e-5),
+            (60_000, 4e-5),
+            (1_000_000, 4e-5),
+        ] {
             for lost in 1..60u64 {
                 let mut ln_term = sent as f64 * f64::ln_1p(-rate);
                 let mut sum = 0.0;
@@ -151,10 +156,14 @@ mod tests {
                     if i >= lost {
                         sum += ln_term.exp();
                     }
-                    ln_term += ((sent - i) as f64 / (i + 1) as f64).ln() + (rate / (1.0 - rate)).ln();
+                    ln_term +=
+                        ((sent - i) as f64 / (i + 1) as f64).ln() + (rate / (1.0 - rate)).ln();
                 }
                 let tail = binomial_at_least(sent, lost, rate);
-                assert!((tail / sum - 1.0).abs() < 1e-6, "{sent} {lost} {rate}: {tail} not {sum}");
+                assert!(
+                    (tail / sum - 1.0).abs() < 1e-6,
+                    "{sent} {lost} {rate}: {tail} not {sum}"
+                );
             }
         }
     }
@@ -167,7 +176,10 @@ mod tests {
                 for alpha in [0.01, 1e-6] {
                     let m = critical_losses(sent, rate, alpha);
                     assert!(m == sent + 1 || binomial_at_least(sent, m, rate) <= alpha);
-                    assert!(m >= 1 && binomial_at_least(sent, m - 1, rate) > alpha, "{sent} {rate} {alpha}: {m}");
+                    assert!(
+                        m >= 1 && binomial_at_least(sent, m - 1, rate) > alpha,
+                        "{sent} {rate} {alpha}: {m}"
+                    );
                 }
             }
         }
@@ -179,9 +191,14 @@ mod tests {
         for sent in [10u64, 700, 4_096, 60_000, 1_000_000, 100_000_000] {
             for lost in [1u64, 2, 5, 10, 100, 700, 4_000, 40_000] {
                 for power in [0.025, 0.5, 0.975, 0.99, 0.995] {
-                    let Some(rate) = rate_for_power(sent, lost, power) else { continue };
+                    let Some(rate) = rate_for_power(sent, lost, power) else {
+                        continue;
+                    };
                     let back = binomial_at_least(sent, lost, rate);
-                    assert!((back - power).abs() < 1e-6, "{sent} {lost} {power}: rate {rate} gives {back}");
+                    assert!(
+                        (back - power).abs() < 1e-6,
+                        "{sent} {lost} {power}: rate {rate} gives {back}"
+                    );
                 }
             }
         }
@@ -195,7 +212,10 @@ mod tests {
         assert_eq!(low, 0.0);
         assert!((high - (1.0 - 0.025f64.powf(1e-3))).abs() < 1e-9, "{high}");
         let [low, high] = clopper_pearson(2, 16, 0.95);
-        assert!((low - 0.015_51).abs() < 1e-4 && (high - 0.383_48).abs() < 1e-4, "{low} {high}");
+        assert!(
+            (low - 0.015_51).abs() < 1e-4 && (high - 0.383_48).abs() < 1e-4,
+            "{low} {high}"
+        );
         assert_eq!(clopper_pearson(5, 5, 0.95)[1], 1.0);
     }
 
@@ -206,7 +226,10 @@ mod tests {
         assert_eq!(low, 0.0);
         assert!((high - 3.688_88).abs() < 1e-4, "{high}");
         let [low, high] = poisson_interval(10.0, 0.95);
-        assert!((low - 4.795_4).abs() < 1e-3 && (high - 18.390_4).abs() < 1e-3, "{low} {high}");
+        assert!(
+            (low - 4.795_4).abs() < 1e-3 && (high - 18.390_4).abs() < 1e-3,
+            "{low} {high}"
+        );
     }
 
     /// Goal: the normal quantile is the textbook's.

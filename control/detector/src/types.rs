@@ -102,12 +102,18 @@ pub struct OutsideFabric {
 impl Path {
     /// The first of its links, `src>spine`.
     pub fn uplink(self) -> Link {
-        Link::Up { leaf: self.src, spine: self.spine }
+        Link::Up {
+            leaf: self.src,
+            spine: self.spine,
+        }
     }
 
     /// The second of its links, `spine>dst`.
     pub fn downlink(self) -> Link {
-        Link::Down { spine: self.spine, leaf: self.dst }
+        Link::Down {
+            spine: self.spine,
+            leaf: self.dst,
+        }
     }
 }
 
@@ -151,10 +157,16 @@ impl Fabric {
     /// All directed links, in [`Link`]'s order.
     pub fn all_links(self) -> impl Iterator<Item = Link> {
         let ups = (0..self.leaves).flat_map(move |leaf| {
-            (0..self.spines).map(move |spine| Link::Up { leaf: LeafId(leaf), spine: SpineId(spine) })
+            (0..self.spines).map(move |spine| Link::Up {
+                leaf: LeafId(leaf),
+                spine: SpineId(spine),
+            })
         });
         let downs = (0..self.spines).flat_map(move |spine| {
-            (0..self.leaves).map(move |leaf| Link::Down { spine: SpineId(spine), leaf: LeafId(leaf) })
+            (0..self.leaves).map(move |leaf| Link::Down {
+                spine: SpineId(spine),
+                leaf: LeafId(leaf),
+            })
         });
         ups.chain(downs)
     }
@@ -200,11 +212,13 @@ impl FromStr for LeafId {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        index_after("leaf", name).map(LeafId).ok_or_else(|| NameError {
-            name: name.to_owned(),
-            wanted: "leaf",
-            example: "leaf3",
-        })
+        index_after("leaf", name)
+            .map(LeafId)
+            .ok_or_else(|| NameError {
+                name: name.to_owned(),
+                wanted: "leaf",
+                example: "leaf3",
+            })
     }
 }
 
@@ -212,11 +226,13 @@ impl FromStr for SpineId {
     type Err = NameError;
 
     fn from_str(name: &str) -> Result<Self, NameError> {
-        index_after("spine", name).map(SpineId).ok_or_else(|| NameError {
-            name: name.to_owned(),
-            wanted: "spine",
-            example: "spine5",
-        })
+        index_after("spine", name)
+            .map(SpineId)
+            .ok_or_else(|| NameError {
+                name: name.to_owned(),
+                wanted: "spine",
+                example: "spine5",
+            })
     }
 }
 
@@ -289,22 +305,49 @@ mod tests {
     /// Goal: each link has the one spelling of the interface, both ways.
     #[test]
     fn a_link_has_one_spelling() {
-        let up = Link::Up { leaf: LeafId(3), spine: SpineId(5) };
-        let down = Link::Down { spine: SpineId(5), leaf: LeafId(3) };
+        let up = Link::Up {
+            leaf: LeafId(3),
+            spine: SpineId(5),
+        };
+        let down = Link::Down {
+            spine: SpineId(5),
+            leaf: LeafId(3),
+        };
         assert_eq!(up.to_string(), "leaf3>spine5");
         assert_eq!(down.to_string(), "spine5>leaf3");
-        for link in (Fabric { leaves: 12, spines: 11 }).all_links() {
+        for link in (Fabric {
+            leaves: 12,
+            spines: 11,
+        })
+        .all_links()
+        {
             assert_eq!(link.to_string().parse::<Link>(), Ok(link));
         }
-        for wrong in ["", "leaf3", "leaf3>leaf4", "leaf03>spine5", "leaf+3>spine5", "leaf3 > spine5", "leaf70000>spine1", "leaf>spine", "leaf3>spine5>leaf4"] {
-            assert!(wrong.parse::<Link>().is_err(), "`{wrong}` was taken for a link");
+        for wrong in [
+            "",
+            "leaf3",
+            "leaf3>leaf4",
+            "leaf03>spine5",
+            "leaf+3>spine5",
+            "leaf3 > spine5",
+            "leaf70000>spine1",
+            "leaf>spine",
+            "leaf3>spine5>leaf4",
+        ] {
+            assert!(
+                wrong.parse::<Link>().is_err(),
+                "`{wrong}` was taken for a link"
+            );
         }
     }
 
     /// Goal: JSON carries links as the strings of the interface.
     #[test]
     fn json_of_a_link_is_its_name() {
-        let link = Link::Up { leaf: LeafId(3), spine: SpineId(5) };
+        let link = Link::Up {
+            leaf: LeafId(3),
+            spine: SpineId(5),
+        };
         let json = serde_json::to_string(&link).expect("a string");
         assert_eq!(json, "\"leaf3>spine5\"");
         assert_eq!(serde_json::from_str::<Link>(&json).expect("parses"), link);
@@ -313,7 +356,10 @@ mod tests {
     /// Goal: the numbers that alpha is split over, for the testbed's 8x8 fabric.
     #[test]
     fn an_8x8_fabric_has_128_links_and_448_paths() {
-        let fabric = Fabric { leaves: 8, spines: 8 };
+        let fabric = Fabric {
+            leaves: 8,
+            spines: 8,
+        };
         assert_eq!((fabric.links(), fabric.paths()), (128, 448));
         assert_eq!(fabric.all_links().count(), 128);
     }

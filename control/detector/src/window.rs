@@ -136,7 +136,11 @@ impl Window {
             }
         }
         for &spine in &self.usable {
-            let path = Path { src: self.src, spine, dst: self.dst };
+            let path = Path {
+                src: self.src,
+                spine,
+                dst: self.dst,
+            };
             if !fabric.contains(path) {
                 return Err(OutsideFabric { path, fabric }.into());
             }
@@ -146,7 +150,10 @@ impl Window {
 
     /// Why the path via `spine` is void, if the data plane said so.
     pub fn void_reason(&self, spine: SpineId) -> Option<VoidReason> {
-        self.void.iter().find(|(void, _)| *void == spine).map(|&(_, reason)| reason)
+        self.void
+            .iter()
+            .find(|(void, _)| *void == spine)
+            .map(|&(_, reason)| reason)
     }
 }
 
@@ -154,7 +161,8 @@ impl HopRecord {
     /// Packets the spine sent on towards the destination leaf: what it says, or
     /// else what it received less its own drops.
     pub fn sent_on(&self) -> Option<u64> {
-        self.sent.or_else(|| self.received?.checked_sub(self.dropped?))
+        self.sent
+            .or_else(|| self.received?.checked_sub(self.dropped?))
     }
 }
 
