@@ -73,8 +73,9 @@ impl Burst {
         unsafe { sys::rte_pktmbuf_free_bulk(first, count) }
     }
 
-    /// The bytes of all packets (of chained ones, the first segment), with one call for the
-    /// whole burst and their first cache lines prefetched. Faster than `data_mut` per packet.
+    /// The bytes of all packets (of chained ones, the first segment), their first cache lines
+    /// prefetched. Meant for bytes that are not in the cache yet; where they are, as with
+    /// `net_null`, going through the packets with `data_mut` is a little faster.
     #[inline]
     pub fn frames_mut(&mut self) -> Frames<'_> {
         let mut raw = [const { mem::MaybeUninit::<sys::shim_frame>::uninit() }; BURST_MAX];

@@ -7,14 +7,13 @@
 
 mod args;
 mod hugepages;
+mod instance;
 
-use std::ffi::{CStr, CString, OsStr, c_char};
+use std::ffi::{CStr, CString, c_char};
 use std::mem;
-use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use dpdk_sys as sys;
 
@@ -26,9 +25,6 @@ pub use hugepages::FreeHugepages;
 
 /// Whether this process has started EAL. Never reset: EAL 22.11 cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
-
-/// EAL's folder for runtime files, known once it is up.
-static RUNTIME_DIR: OnceLock<PathBuf> = OnceLock::new();
 
 /// The started environment. Functions that need EAL take a reference to it.
 #[derive(Debug)]
@@ -55,14 +51,15 @@ impl Drop for EalInner {
 impl Eal {
     /// Starts EAL. The calling thread becomes the main lcore and is pinned to its CPU.
     ///
-    /// Fails, with EAL cleaned up again, if the libraries are of another release than the
-    /// headers or if a configured device did not become a port. As EAL cannot be restarted, any
-    /// failure is final for this process.
+    /// Fails, with EAL cleaned up again, if another process has the file prefix or if a
+    /// configured device did not become a port. As EAL cannot be restarted, a failure that comes
+    /// after the configuration's check is final for this process.
     ///
     /// For a user who is not root and has no usable `XDG_RUNTIME_DIR`, this sets that variable
     /// to a private folder in the temporary folder: one more reason to call it before other
     /// threads run.
     pub fn init(config: EalConfig) -> Result<Self, Error> {
+        check_release()?;
         let arguments = arguments(&config, FreeHugepages::read())?;
         let mut owned = Vec::with_capacity(arguments.len());
         for argument in &arguments {
@@ -71,10 +68,7 @@ impl Eal {
         if STARTED.swap(true, Ordering::SeqCst) {
             return Err(Error::AlreadyStarted);
         }
-        ensure_runtime_dir()?;
-        // Exit handlers run last to first: registered before EAL's, ours finds the folder empty.
-        // SAFETY: registers a function that lives as long as the process.
-        unsafe { libc::atexit(remove_runtime_dir) };
+        instance::prepare()?;
 
         // EAL reorders the array and may keep pointers into the strings, so neither is freed.
         let mut argv: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
@@ -84,8 +78,9 @@ impl Eal {
         // SAFETY: `argv` is a NULL-terminated array of `argc` writable strings that live for ever,
         // and `STARTED` makes this the only call.
         let result = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
+        let errno = Errno::last();
+        instance::runtime_dir();
         if result < 0 {
-            let errno = Errno::last();
             let line = format!("`{}`", arguments.join(" "));
             return Err(Error::call(
                 "rte_eal_init",
@@ -100,8 +95,7 @@ impl Eal {
                 file_prefix: config.file_prefix.clone(),
             }),
         };
-        eal.runtime_dir();
-        check_release()?;
+        instance::claim(&config.file_prefix)?;
         for device in config.vdevs.iter().chain(&config.pci) {
             eal.require_port(device)?;
         }
@@ -157,13 +151,7 @@ impl Eal {
 
     /// The folder of its runtime files, such as the telemetry socket.
     pub fn runtime_dir(&self) -> &'static Path {
-        RUNTIME_DIR.get_or_init(|| {
-            // SAFETY: EAL is up; it returns a string of its own.
-            let text = unsafe { sys::rte_eal_get_runtime_dir() };
-            // SAFETY: the string is NUL-terminated and lives as long as EAL.
-            let text = unsafe { CStr::from_ptr(text) };
-            PathBuf::from(OsStr::from_bytes(text.to_bytes()))
-        })
+        instance::runtime_dir()
     }
 
     pub(crate) fn inner(&self) -> Arc<EalInner> {
@@ -204,7 +192,7 @@ pub fn version() -> String {
     text.to_string_lossy().into_owned()
 }
 
-/// Inline functions were compiled against one release; structures change between releases but
+/// Needs no EAL. Inline functions were compiled against one release; structures change between releases but
 /// not within one LTS, so year and month must agree and the patch level need not.
 fn check_release() -> Result<(), Error> {
     // SAFETY: returns a constant.
@@ -224,42 +212,4 @@ fn check_release() -> Result<(), Error> {
         built,
         running: version(),
     })
-}
-
-/// EAL keeps its sockets in `/var/run/dpdk` for root and in `XDG_RUNTIME_DIR` for others, with
-/// the world-writable `/tmp/dpdk` as fallback, where the first user locks out the second.
-fn ensure_runtime_dir() -> Result<(), Error> {
-    // SAFETY: reads a number of the process.
-    let uid = unsafe { libc::geteuid() };
-    let usable = |variable| std::env::var_os(variable).is_some_and(|dir| Path::new(&dir).is_dir());
-    if uid == 0 || usable("RUNTIME_DIRECTORY") || usable("XDG_RUNTIME_DIR") {
-        return Ok(());
-    }
-    let directory: PathBuf = std::env::temp_dir().join(format!("dpdk-{uid}"));
-    std::fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(&directory)
-        .map_err(|reason| {
-            Error::config(
-                format!(
-                    "cannot create runtime folder {}: {reason}",
-                    directory.display()
-                ),
-                "set XDG_RUNTIME_DIR to a folder this user can write",
-            )
-        })?;
-    // SAFETY: std's own accesses are serialized; the C code that reads the environment in this
-    // process is EAL's, which this thread calls next, as `init` documents.
-    unsafe { std::env::set_var("XDG_RUNTIME_DIR", &directory) };
-    Ok(())
-}
-
-/// EAL leaves its folder behind, empty. A process whose prefix is its own (a test, a restarted
-/// instance) would leave one more each time.
-extern "C" fn remove_runtime_dir() {
-    if let Some(directory) = RUNTIME_DIR.get() {
-        // Not empty means that another process uses the same prefix.
-        let _ = std::fs::remove_dir(directory);
-    }
 }

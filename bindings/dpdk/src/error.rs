@@ -59,6 +59,18 @@ pub enum Error {
         running: String,
     },
 
+    /// Another process runs with the same file prefix.
+    #[error(
+        "another process (pid {holder}) runs with file prefix `{file_prefix}`; stop it, or choose \
+         another prefix"
+    )]
+    PrefixTaken {
+        /// The prefix.
+        file_prefix: String,
+        /// The process that has it.
+        holder: String,
+    },
+
     /// EAL reported success although this device did not come up.
     #[error(
         "device `{device}` did not come up as a port (EAL itself reports success); check its \

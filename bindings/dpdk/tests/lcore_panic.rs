@@ -22,9 +22,12 @@ fn aborts_with_its_message() {
         .join();
         return;
     }
+    // An aborted process cannot tidy up after itself.
+    let folder = tempfile::tempdir().unwrap();
     let output = Command::new(env::current_exe().unwrap())
         .args(["--exact", "aborts_with_its_message", "--nocapture"])
         .env(CHILD, "1")
+        .env("RUNTIME_DIRECTORY", folder.path())
         .output()
         .unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr);

@@ -63,7 +63,7 @@ pub struct EalConfig {
     pub vdevs: Vec<String>,
     /// PCI devices to use, such as `0000:03:00.0`. None named: PCI is left alone.
     pub pci: Vec<String>,
-    /// Keeps runtime files apart from those of other DPDK processes.
+    /// Keeps runtime files apart from those of other DPDK processes; one process each.
     pub file_prefix: String,
     /// Whether EAL opens its telemetry socket.
     pub telemetry: bool,
