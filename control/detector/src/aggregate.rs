@@ -145,6 +145,25 @@ impl Aggregator {
         });
     }
 
+    /// Takes out all that waits, however little it is: nothing more will come. These sums belong to
+    /// no single window, so QPN and epoch are 0.
+    pub fn drain(&mut self) -> Vec<Aggregate> {
+        let pending = std::mem::take(&mut self.pending);
+        pending
+            .into_iter()
+            .map(|((src, dst), mut paths)| {
+                paths.sort_by_key(|sums| sums.path);
+                Aggregate {
+                    src,
+                    dst,
+                    qpn: Qpn(0),
+                    epoch: Epoch(0),
+                    paths,
+                }
+            })
+            .collect()
+    }
+
     /// Paths whose counts were dropped because nothing came for too long.
     pub fn expired(&self) -> u64 {
         self.expired
