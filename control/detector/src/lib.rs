@@ -31,7 +31,7 @@ pub mod localize;
 pub mod rules;
 pub mod stats;
 pub mod tails;
-pub mod tally;
+mod tally;
 pub mod threshold;
 pub mod types;
 pub mod window;
