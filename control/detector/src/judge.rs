@@ -175,7 +175,8 @@ impl Judge {
             first_marked_ns: sums.first_marked_ns,
             at_ns: sums.closed_ns,
         };
-        if sums.windows == 0 {
+        // A sibling median of 0 is no reference either.
+        if sums.windows == 0 || expected <= 0.0 {
             test.state = PathState::Void(sums.void.unwrap_or(VoidReason::NothingSent));
             return test;
         }

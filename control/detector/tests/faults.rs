@@ -3,7 +3,9 @@
 
 mod synthetic;
 
-use detector::{Evidence, Link, rules::DEFAULT_ALPHA, tails::clopper_pearson};
+use detector::{
+    Evidence, Fabric, Link, Localizer, Nanos, rules::DEFAULT_ALPHA, tails::clopper_pearson,
+};
 use synthetic::{Dice, FABRIC, Synthetic, all_to_all, convicted, down, rules, up};
 
 /// Goal: each of the 8,128 placements of two faults among the 128 links is named
@@ -207,4 +209,57 @@ fn dead_links_are_named() {
         let answer = fabric.locate(&mut dice, all_to_all());
         assert_eq!(convicted(&answer), injected, "trial {trial}: {answer:#?}");
     }
+}
+
+/// Goal: 128 leaves at one spine (16,256 paths, 256 links) with four faults: named
+/// exactly, within the time that a monitor has.
+#[test]
+fn a_spine_with_128_leaves() {
+    let mut large = rules(Evidence::SourceCounts);
+    large.fabric = Fabric {
+        leaves: 128,
+        spines: 1,
+    };
+    let mut fabric = Synthetic::new(large, 2_048);
+    fabric.background = 2e-5;
+    for link in [up(3, 0), up(100, 0), down(0, 3), down(0, 77)] {
+        fabric = fabric.fault(link, 0.005);
+    }
+    let injected: Vec<Link> = fabric.faults.keys().copied().collect();
+    let pairs = (0..128).flat_map(|s| (0..128).filter(move |&d| d != s).map(move |d| (s, d)));
+    let tests = fabric.tests(&mut Dice::new(8), pairs);
+    let start = std::time::Instant::now();
+    let answer = synthetic::locate(large, &tests);
+    println!("{} paths located in {:?}", tests.len(), start.elapsed());
+    assert_eq!(convicted(&answer), injected, "{answer:#?}");
+}
+
+/// Goal: a repaired link is acquitted when its evidence has left the horizon, and
+/// until then its conviction keeps the time and packets of its first naming.
+#[test]
+fn a_repaired_link_is_forgotten() {
+    let rules = rules(Evidence::SourceCounts);
+    let bad = Synthetic::new(rules, 4_096).fault(up(3, 5), 0.01);
+    let good = Synthetic::new(rules, 4_096);
+    let mut localizer = Localizer::new(rules.localization());
+    let mut found = Vec::new();
+    for second in 0..200u64 {
+        let fabric = if second < 20 { &bad } else { &good };
+        for mut test in fabric.tests(&mut Dice::new(second), all_to_all()) {
+            test.at_ns = Nanos(second * 1_000_000_000);
+            localizer.add(&test).expect("in the fabric");
+        }
+        let answer = localizer.locate(Nanos(second * 1_000_000_000));
+        for conviction in &answer.convicted {
+            assert_eq!(
+                (conviction.link, conviction.at_ns),
+                (up(3, 5), Nanos(0)),
+                "second {second}"
+            );
+            assert_eq!(conviction.packets_per_spine, 4_096);
+        }
+        found.push(!answer.convicted.is_empty());
+    }
+    assert!(found[..30].iter().all(|&found| found), "{found:?}");
+    assert!(found[90..].iter().all(|&found| !found), "{found:?}");
 }

@@ -3,8 +3,8 @@
 
 mod synthetic;
 
-use detector::{Evidence, Judge, PathState, tails::clopper_pearson};
-use synthetic::{Dice, Synthetic, all_to_all, rules};
+use detector::{Evidence, Judge, Noise, PathState, tails::clopper_pearson};
+use synthetic::{Dice, Synthetic, all_to_all, convicted, rules, up};
 
 /// Goal: 1,000 fabrics whose links lose exactly what is tolerated: no conviction;
 /// path alarms at most as promised.
@@ -55,4 +55,26 @@ fn a_hundred_million_packets_convict_nothing() {
         answer.convicted.is_empty() && answer.suspects.is_empty(),
         "{answer:#?}"
     );
+}
+
+/// Goal: receive-only with the full noise of random ties (sigma = sqrt(lambda)):
+/// nothing is convicted in 300 healthy fabrics, a link of 10 % is.
+#[test]
+fn large_noise_convicts_nothing_and_hides_not_everything() {
+    let mut noisy = rules(Evidence::ReceiveOnly);
+    noisy.noise = Noise::RANDOM_TIE;
+    for seed in 0..300 {
+        // Uniform in +-111 has the standard deviation 64 = sqrt(4,096).
+        let mut fabric = Synthetic::new(noisy, 4_096);
+        fabric.spray = 111;
+        let answer = fabric.locate(&mut Dice::new(20_000 + seed), all_to_all());
+        assert!(answer.convicted.is_empty(), "seed {seed}: {answer:#?}");
+        let fabric = Synthetic {
+            spray: 111,
+            ..Synthetic::new(noisy, 4_096)
+        }
+        .fault(up(2, 3), 0.1);
+        let answer = fabric.locate(&mut Dice::new(20_000 + seed), all_to_all());
+        assert_eq!(convicted(&answer), [up(2, 3)], "seed {seed}");
+    }
 }
