@@ -3,7 +3,8 @@
 //! Pure: the control thread feeds it, and a test or a simulator may do so as well.
 
 use detector::{
-    Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest, Rules, Window, threshold,
+    Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest, Rules,
+    Window, threshold,
 };
 use pipeline::report::{Command, Opened, WindowReport};
 
@@ -90,7 +91,8 @@ impl Core {
         }
         let lambda = opened.packets as f64 / k as f64;
         let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
-        let allowed = threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
+        let allowed =
+            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
         let packets = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX));
         Some(Command::Threshold {
             row: opened.row,
@@ -120,7 +122,12 @@ impl Core {
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
         if self.verdicts.len() < VERDICTS_MAX {
-            self.verdicts.push(Verdict { window, lambda, threshold: report.threshold, tests });
+            self.verdicts.push(Verdict {
+                window,
+                lambda,
+                threshold: report.threshold,
+                tests,
+            });
         } else {
             self.counters.forgotten += 1;
         }

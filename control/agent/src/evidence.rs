@@ -10,7 +10,8 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
         return None;
     }
     let usable: Vec<usize> = report.usable.iter().collect();
-    let by_spine = |of: &dyn Fn(usize) -> u64| usable.iter().map(|&spine| of(spine)).collect::<Vec<u64>>();
+    let by_spine =
+        |of: &dyn Fn(usize) -> u64| usable.iter().map(|&spine| of(spine)).collect::<Vec<u64>>();
     // Only a spine itself knows what its own queues have dropped.
     let hop = |spine: usize| report.hops_filled.has(spine).then(|| report.hops[spine]);
     Some(Window {
@@ -21,7 +22,9 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
         announced: report.packets,
         marked: report.marked,
         counts: by_spine(&|spine| u64::from(report.counts[spine])),
-        sent: report.marked.map(|_| by_spine(&|spine| u64::from(report.sent[spine]))),
+        sent: report
+            .marked
+            .map(|_| by_spine(&|spine| u64::from(report.sent[spine]))),
         congestion_dropped: by_spine(&|spine| hop(spine).map_or(0, |hop| u64::from(hop.dropped))),
         hops: report.marked.map(|_| {
             let record = |&spine: &usize| {
@@ -54,7 +57,9 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
 /// A path is disturbed because its links changed, or, when all are, because two windows of one
 /// colour met.
 fn void_reason(report: &WindowReport) -> VoidReason {
-    if report.disturbed.len() > report.usable.len() || report.usable.without(report.disturbed).is_empty() {
+    if report.disturbed.len() > report.usable.len()
+        || report.usable.without(report.disturbed).is_empty()
+    {
         VoidReason::ColourClash
     } else {
         VoidReason::LinkChanged

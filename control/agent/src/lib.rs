@@ -4,7 +4,10 @@
 //! decides in [`core`], and answers on a Unix socket ([`socket`]). It sees fixed structs and
 //! numbers, never packet bytes; when it hangs, forwarding and counting go on.
 
+pub mod control;
 pub mod core;
 pub mod evidence;
 pub mod published;
 pub mod seam;
+pub mod show;
+pub mod socket;

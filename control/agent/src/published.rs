@@ -32,7 +32,11 @@ pub struct Published {
 impl Published {
     /// Room for a switch of so many ports.
     pub fn new(ports: usize) -> Published {
-        let zeros = |count| std::iter::repeat_with(AtomicU64::default).take(count).collect();
+        let zeros = |count| {
+            std::iter::repeat_with(AtomicU64::default)
+                .take(count)
+                .collect()
+        };
         Published {
             switch: zeros(SWITCH_WORDS),
             ports: zeros(ports * PORT_WORDS),
@@ -75,7 +79,10 @@ impl Published {
             queued: next(),
             ..Counters::default()
         };
-        c.drops.iter_mut().chain(&mut c.notes).for_each(|counter| *counter = next());
+        c.drops
+            .iter_mut()
+            .chain(&mut c.notes)
+            .for_each(|counter| *counter = next());
         c
     }
 
@@ -98,7 +105,10 @@ impl Published {
                 };
                 let backlog_bytes = next();
                 let is_up = next() != 0;
-                counters.tail_drops.iter_mut().for_each(|drops| *drops = next());
+                counters
+                    .tail_drops
+                    .iter_mut()
+                    .for_each(|drops| *drops = next());
                 PortSnapshot {
                     counters,
                     backlog_bytes,

@@ -96,8 +96,7 @@ impl<T: Token> Switch<T> {
     /// Takes a packet that `port` has received damaged: its FCS was wrong.
     pub fn ingress_damaged<S: Sink<T>>(&mut self, port: PortId, token: T, sink: &mut S) {
         self.counters.rx += 1;
-        self.queues
-            .count_received(port.index(), token.wire_len());
+        self.queues.count_received(port.index(), token.wire_len());
         self.counters.drops[DropReason::BadFcs.index()] += 1;
         sink.discard(token, DropReason::BadFcs);
     }

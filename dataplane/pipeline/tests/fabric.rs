@@ -31,7 +31,10 @@ fn a_healthy_window_counts_every_packet_on_every_spine() {
     let windows = net.take_windows(1);
     assert_eq!(windows.len(), 1);
     let window = &windows[0];
-    assert_eq!((window.packets, window.marked, window.reason), (1000, Some(1000), EndReason::Close));
+    assert_eq!(
+        (window.packets, window.marked, window.reason),
+        (1000, Some(1000), EndReason::Close)
+    );
     assert_eq!((window.source, window.destination), (LeafId(0), LeafId(1)));
     assert_eq!(window.usable.len(), usize::from(SPINES));
     assert_eq!(window.flushed, window.usable);
@@ -39,11 +42,22 @@ fn a_healthy_window_counts_every_packet_on_every_spine() {
     for spine in 0..usize::from(SPINES) {
         let hop = window.hops[spine];
         assert!(window.hops_filled.has(spine));
-        assert_eq!((hop.received, hop.sent, hop.dropped), (window.sent[spine], window.sent[spine], 0));
-        assert!(window.counts[spine].abs_diff(250) <= 4, "ties to the fewest measured: {:?}", &window.counts[..4]);
+        assert_eq!(
+            (hop.received, hop.sent, hop.dropped),
+            (window.sent[spine], window.sent[spine], 0)
+        );
+        assert!(
+            window.counts[spine].abs_diff(250) <= 4,
+            "ties to the fewest measured: {:?}",
+            &window.counts[..4]
+        );
     }
     let repeated = u64::from(SPINES) - 1 + 2 * u64::from(SPINES);
-    assert_eq!(net.noted(1, Note::MessagesRepeated), repeated, "further opens, two rounds of closes");
+    assert_eq!(
+        net.noted(1, Note::MessagesRepeated),
+        repeated,
+        "further opens, two rounds of closes"
+    );
     net.assert_conserved();
 }
 
@@ -62,7 +76,10 @@ fn packets_arrive_once_and_unchanged_but_for_what_a_router_changes() {
         for _ in 0..3 {
             packet::ip::v4_decrement_ttl(&mut expected, 14);
         }
-        assert_eq!(frame.0, expected, "PSN {psn}: mark, colour and all else as sent");
+        assert_eq!(
+            frame.0, expected,
+            "PSN {psn}: mark, colour and all else as sent"
+        );
         assert!(icrc::is_right(&frame.0[14..], 20));
         psns.push(psn);
     }
@@ -87,12 +104,19 @@ fn a_lossy_link_is_told_by_counts_and_hops() {
         assert!(lost > 20, "{lost} lost");
         for spine in 0..4 {
             let expected = if spine == 2 { lost } else { 0 };
-            assert_eq!(window.sent[spine] - window.counts[spine], expected, "spine {spine}");
+            assert_eq!(
+                window.sent[spine] - window.counts[spine],
+                expected,
+                "spine {spine}"
+            );
         }
         let hop = window.hops[2];
         let on_uplink = window.sent[2] - hop.received;
         let on_downlink = hop.sent - window.counts[2];
-        assert_eq!((on_uplink, on_downlink), if from == 0 { (lost, 0) } else { (0, lost) });
+        assert_eq!(
+            (on_uplink, on_downlink),
+            if from == 0 { (lost, 0) } else { (0, lost) }
+        );
     }
 }
 
@@ -110,7 +134,11 @@ fn a_resent_packet_is_not_marked_again() {
     net.run(100_000, &mut perfect);
     let window = net.take_windows(1)[0];
     assert_eq!((window.marked, sum(&window.counts)), (Some(100), 100));
-    assert_eq!(net.noted(0, Note::LaterCopies), 19, "the one after the last packet is of no window");
+    assert_eq!(
+        net.noted(0, Note::LaterCopies),
+        19,
+        "the one after the last packet is of no window"
+    );
     assert_eq!(net.delivered[1].len(), 120);
 }
 
@@ -124,18 +152,30 @@ fn the_window_ends_even_if_its_last_packet_and_some_closes_are_lost() {
     };
     run_flow(&mut net, 7, 200, &mut link);
     let window = net.take_windows(1)[0];
-    assert_eq!((window.marked, sum(&window.sent), sum(&window.counts)), (Some(200), 200, 199));
-    assert_eq!(window.flushed, types::Set(0b1110), "spine 0 never showed the close; its counts stand at 3 G");
+    assert_eq!(
+        (window.marked, sum(&window.sent), sum(&window.counts)),
+        (Some(200), 200, 199)
+    );
+    assert_eq!(
+        window.flushed,
+        types::Set(0b1110),
+        "spine 0 never showed the close; its counts stand at 3 G"
+    );
     assert_eq!(window.reason, EndReason::Close);
 }
 
 #[test]
 fn without_any_close_the_last_psn_ends_the_window() {
     let mut net = Net::new(|_| {}, false);
-    let mut link = |_: u16, _: u16, frame: &Frame| !(frame.0[36..38] == 48791u16.to_be_bytes() && frame.0[47] == 2);
+    let mut link = |_: u16, _: u16, frame: &Frame| {
+        !(frame.0[36..38] == 48791u16.to_be_bytes() && frame.0[47] == 2)
+    };
     run_flow(&mut net, 7, 200, &mut link);
     let window = net.take_windows(1)[0];
-    assert_eq!((window.marked, window.packets, window.reason), (None, 200, EndReason::LastPsn));
+    assert_eq!(
+        (window.marked, window.packets, window.reason),
+        (None, 200, EndReason::LastPsn)
+    );
     assert_eq!(sum(&window.counts), 200);
 }
 
@@ -161,7 +201,11 @@ fn a_link_that_goes_down_makes_its_path_void_and_the_rest_goes_on() {
             assert_eq!(window.counts[spine], window.sent[spine], "spine {spine}");
         }
     }
-    assert_eq!(net.delivered[1].len(), 400, "nothing is sent into the dead link");
+    assert_eq!(
+        net.delivered[1].len(),
+        400,
+        "nothing is sent into the dead link"
+    );
     net.assert_conserved();
 }
 
@@ -186,12 +230,28 @@ fn a_spine_that_loses_its_downlink_is_avoided_for_that_leaf_alone() {
 #[test]
 fn a_disabled_link_carries_nothing_and_k_says_so() {
     let mut net = Net::new(|config| config.link_state_ns = Some(50_000), false);
-    net.apply(LEAVES + 1, Command::SetEnabled { port: PortId(1), enabled: false });
-    net.apply(0, Command::SetEnabled { port: PortId(1), enabled: false });
+    net.apply(
+        LEAVES + 1,
+        Command::SetEnabled {
+            port: PortId(1),
+            enabled: false,
+        },
+    );
+    net.apply(
+        0,
+        Command::SetEnabled {
+            port: PortId(1),
+            enabled: false,
+        },
+    );
     net.run(100_000, &mut perfect);
     run_flow(&mut net, 7, 200, &mut perfect);
     let window = net.take_windows(1)[0];
-    assert_eq!(window.usable, types::Set(0b1100), "uplink 0 and the downlink of spine 1 are disabled");
+    assert_eq!(
+        window.usable,
+        types::Set(0b1100),
+        "uplink 0 and the downlink of spine 1 are disabled"
+    );
     assert_eq!(window.counts[..4], [0, 0, 100, 100]);
 }
 
@@ -200,12 +260,19 @@ fn the_paper_preset_ends_at_the_announced_last_psn() {
     let mut net = Net::new(|config| config.tie = Tie::Random, true);
     run_flow(&mut net, 7, 400, &mut perfect);
     let window = net.take_windows(1)[0];
-    assert_eq!((window.packets, window.marked, window.reason), (400, None, EndReason::LastPsn));
+    assert_eq!(
+        (window.packets, window.marked, window.reason),
+        (400, None, EndReason::LastPsn)
+    );
     assert_eq!(window.epoch, 0);
     // The last PSN may overtake others of its burst of 16; those are not counted.
     assert!(sum(&window.counts) >= 384, "{:?}", &window.counts[..4]);
     run_flow(&mut net, 8, 400, &mut perfect);
-    assert_eq!(net.take_windows(1).len(), 1, "the next flow has a window of its own");
+    assert_eq!(
+        net.take_windows(1).len(),
+        1,
+        "the next flow has a window of its own"
+    );
 }
 
 #[test]
@@ -214,10 +281,18 @@ fn the_threshold_of_control_sets_the_failed_paths_bitmap() {
     net.send(0, announcement(0, 1, 7, 100, 400));
     net.run(10_000, &mut perfect);
     let opened = net.sinks[1].opened[0];
-    assert_eq!((opened.packets, opened.usable.len(), opened.source), (400, 4, LeafId(0)));
+    assert_eq!(
+        (opened.packets, opened.usable.len(), opened.source),
+        (400, 4, LeafId(0))
+    );
     net.apply(
         1,
-        Command::Threshold { row: opened.row, generation: opened.generation, epoch: opened.epoch, threshold: 95 },
+        Command::Threshold {
+            row: opened.row,
+            generation: opened.generation,
+            epoch: opened.epoch,
+            threshold: 95,
+        },
     );
     let mut seen = 0;
     let mut link = |from: u16, to: u16, frame: &Frame| {
@@ -231,7 +306,10 @@ fn the_threshold_of_control_sets_the_failed_paths_bitmap() {
     }
     net.run(100_000, &mut link);
     let window = net.take_windows(1)[0];
-    assert_eq!((window.threshold, window.failed), (Some(95), types::Set(0b1000)));
+    assert_eq!(
+        (window.threshold, window.failed),
+        (Some(95), types::Set(0b1000))
+    );
     assert_eq!(net.switches[1].failed_paths()[0], types::Set(0b1000));
 }
 
@@ -257,11 +335,21 @@ fn hosts_cannot_pose_as_switches_or_as_others() {
     forged.0[46] |= 3;
     net.send(0, forged);
     // Switch messages of hosts.
-    for kind in [MessageKind::Open, MessageKind::Close, MessageKind::LinkState] {
-        let header = packet::message::Header { flags: FLAG_SWITCH, ..host_header(kind, 9, 0, 10) };
+    for kind in [
+        MessageKind::Open,
+        MessageKind::Close,
+        MessageKind::LinkState,
+    ] {
+        let header = packet::message::Header {
+            flags: FLAG_SWITCH,
+            ..host_header(kind, 9, 0, 10)
+        };
         net.send(0, host_message(0, 1, &header));
     }
-    net.send(0, host_message(0, 1, &host_header(MessageKind::Close, 9, 0, 10)));
+    net.send(
+        0,
+        host_message(0, 1, &host_header(MessageKind::Close, 9, 0, 10)),
+    );
     // A neighbour's address.
     net.send(0, data(2, 1, 9, 5));
     net.run(100_000, &mut perfect);
@@ -286,9 +374,18 @@ fn announcements_of_nothing_and_for_nobody_are_counted() {
     assert_eq!(net.noted(0, Note::AnnouncementUseless), 1);
     net.send(0, announcement(0, 1, 7, 0, 10));
     net.send(0, announcement(0, 1, 7, 0, 10));
-    assert_eq!((net.noted(0, Note::Announced), net.noted(0, Note::MessagesRepeated)), (2, 1));
+    assert_eq!(
+        (
+            net.noted(0, Note::Announced),
+            net.noted(0, Note::MessagesRepeated)
+        ),
+        (2, 1)
+    );
     // Withdrawn: the window closes with what was marked, here nothing.
-    net.send(0, host_message(0, 1, &host_header(MessageKind::Withdraw, 7, 0, 10)));
+    net.send(
+        0,
+        host_message(0, 1, &host_header(MessageKind::Withdraw, 7, 0, 10)),
+    );
     net.run(200_000, &mut perfect);
     let window = net.take_windows(1)[0];
     assert_eq!((window.marked, sum(&window.counts)), (Some(0), 0));
@@ -314,8 +411,16 @@ fn acknowledgements_of_the_measured_connection_are_not_counted() {
 fn a_run_is_the_same_for_the_same_seed() {
     let run = || {
         let mut net = Net::new(|_| {}, false);
-        run_flow(&mut net, 7, 500, &mut |_, _, frame| frame.0[50] != 0x5a || frame.0[53] % 97 != 0);
-        (net.take_windows(1), net.switches.iter().map(|s| s.counters().clone()).collect::<Vec<_>>())
+        run_flow(&mut net, 7, 500, &mut |_, _, frame| {
+            frame.0[50] != 0x5a || frame.0[53] % 97 != 0
+        });
+        (
+            net.take_windows(1),
+            net.switches
+                .iter()
+                .map(|s| s.counters().clone())
+                .collect::<Vec<_>>(),
+        )
     };
     assert_eq!(run(), run());
 }

@@ -10,15 +10,15 @@ use pipeline::report::Command;
 use pipeline::*;
 
 /// Spines, leaves and one host per leaf.
-pub const LEAVES: u16 = 3;
+pub(crate) const LEAVES: u16 = 3;
 /// Spines of the test fabric.
-pub const SPINES: u16 = 4;
+pub(crate) const SPINES: u16 = 4;
 /// Bytes of a test packet's payload.
-pub const PAYLOAD: usize = 256;
+pub(crate) const PAYLOAD: usize = 256;
 
 /// A packet: its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame(pub Vec<u8>);
+pub(crate) struct Frame(pub(crate) Vec<u8>);
 
 impl Token for Frame {
     fn header(&self) -> &[u8] {
@@ -34,11 +34,11 @@ impl Token for Frame {
 
 /// Where switches put what is not for the wire.
 #[derive(Default)]
-pub struct TestSink {
-    pub windows: Vec<WindowReport>,
-    pub opened: Vec<Opened>,
-    pub discarded: Vec<DropReason>,
-    pub consumed: usize,
+pub(crate) struct TestSink {
+    pub(crate) windows: Vec<WindowReport>,
+    pub(crate) opened: Vec<Opened>,
+    pub(crate) discarded: Vec<DropReason>,
+    pub(crate) consumed: usize,
 }
 
 impl Sink<Frame> for TestSink {
@@ -60,11 +60,11 @@ impl Sink<Frame> for TestSink {
     }
 }
 
-pub fn host_address(leaf: u16) -> Address {
+pub(crate) fn host_address(leaf: u16) -> Address {
     Address::v4(0x0a00_0001 | u32::from(leaf) << 16)
 }
 
-pub fn host_mac(leaf: u16) -> MacAddr {
+pub(crate) fn host_mac(leaf: u16) -> MacAddr {
     MacAddr([2, 0xaa, 0, 0, leaf as u8, 1])
 }
 
@@ -73,11 +73,11 @@ fn mac(switch: u16, port: u16) -> MacAddr {
 }
 
 /// The leaf's own address towards its host.
-pub fn gateway_mac(leaf: u16) -> MacAddr {
+pub(crate) fn gateway_mac(leaf: u16) -> MacAddr {
     mac(leaf, 0)
 }
 
-pub fn measurement(is_paper: bool) -> Measurement {
+pub(crate) fn measurement(is_paper: bool) -> Measurement {
     Measurement {
         is_paper,
         mark: if is_paper { Mark::All } else { Mark::First },
@@ -91,7 +91,7 @@ pub fn measurement(is_paper: bool) -> Measurement {
 }
 
 /// Configuration of switch `index`: leaves first, then spines. Leaf port 0 is the host's.
-pub fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
+pub(crate) fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
     let is_leaf = index < LEAVES;
     let port = |port: u16| {
         let kind = if !is_leaf {
@@ -102,7 +102,11 @@ pub fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
             PortKind::Fabric(Peer::Spine(SpineId(port - 1)))
         };
         // Spine x's port towards leaf l is l; leaf l's port towards spine x is x + 1.
-        let own = if is_leaf { mac(index, port) } else { mac(index, port + 1) };
+        let own = if is_leaf {
+            mac(index, port)
+        } else {
+            mac(index, port + 1)
+        };
         let other = if is_leaf {
             mac(LEAVES + port.saturating_sub(1), index + 1)
         } else {
@@ -118,19 +122,36 @@ pub fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
         }
     };
     let ports = if is_leaf { SPINES + 1 } else { LEAVES };
-    let next = |leaf: u16| if is_leaf && leaf == index { NextHop::Host(0) } else { NextHop::Leaf(LeafId(leaf)) };
+    let next = |leaf: u16| {
+        if is_leaf && leaf == index {
+            NextHop::Host(0)
+        } else {
+            NextHop::Leaf(LeafId(leaf))
+        }
+    };
     SwitchConfig {
-        role: if is_leaf { Role::Leaf(LeafId(index)) } else { Role::Spine(SpineId(index - LEAVES)) },
+        role: if is_leaf {
+            Role::Leaf(LeafId(index))
+        } else {
+            Role::Spine(SpineId(index - LEAVES))
+        },
         leaves: LEAVES,
         spines: SPINES,
         ports: (0..ports).map(port).collect(),
         hosts: if is_leaf {
-            vec![HostConfig { address: host_address(index), mac: Some(host_mac(index)), port: 0 }]
+            vec![HostConfig {
+                address: host_address(index),
+                mac: Some(host_mac(index)),
+                port: 0,
+            }]
         } else {
             Vec::new()
         },
         routes: (0..LEAVES)
-            .map(|leaf| Route { prefix: Prefix::host(host_address(leaf)), next: next(leaf) })
+            .map(|leaf| Route {
+                prefix: Prefix::host(host_address(leaf)),
+                next: next(leaf),
+            })
             .collect(),
         message_port: message::DEFAULT_PORT,
         policy: Policy::Jsq2,
@@ -149,19 +170,19 @@ pub fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
 }
 
 /// Decides on a packet on its way from one switch to another: true = it arrives.
-pub type Link<'a> = dyn FnMut(u16, u16, &Frame) -> bool + 'a;
+pub(crate) type Link<'a> = dyn FnMut(u16, u16, &Frame) -> bool + 'a;
 
 /// The fabric.
-pub struct Net {
-    pub switches: Vec<Switch<Frame>>,
-    pub sinks: Vec<TestSink>,
-    pub delivered: Vec<VecDeque<Frame>>,
-    pub now: Nanos,
-    pub lost: u64,
+pub(crate) struct Net {
+    pub(crate) switches: Vec<Switch<Frame>>,
+    pub(crate) sinks: Vec<TestSink>,
+    pub(crate) delivered: Vec<VecDeque<Frame>>,
+    pub(crate) now: Nanos,
+    pub(crate) lost: u64,
 }
 
 impl Net {
-    pub fn new(adjust: impl Fn(&mut SwitchConfig), is_paper: bool) -> Net {
+    pub(crate) fn new(adjust: impl Fn(&mut SwitchConfig), is_paper: bool) -> Net {
         let switches = (0..LEAVES + SPINES).map(|index| {
             let mut config = config(index, &measurement(is_paper));
             adjust(&mut config);
@@ -177,31 +198,41 @@ impl Net {
     }
 
     /// A host sends.
-    pub fn send(&mut self, leaf: u16, frame: Frame) {
+    pub(crate) fn send(&mut self, leaf: u16, frame: Frame) {
         let index = usize::from(leaf);
         self.switches[index].ingress(self.now, PortId(0), frame, &mut self.sinks[index]);
     }
 
     /// Moves everything that is due, switch by switch, until nothing moves.
-    pub fn settle(&mut self, link: &mut Link<'_>) {
+    pub(crate) fn settle(&mut self, link: &mut Link<'_>) {
         loop {
             let mut moved = false;
             for index in 0..LEAVES + SPINES {
                 for port in 0..self.switches[usize::from(index)].ports_len() as u16 {
-                    while let Some(frame) = self.switches[usize::from(index)].egress(self.now, PortId(port)) {
+                    while let Some(frame) =
+                        self.switches[usize::from(index)].egress(self.now, PortId(port))
+                    {
                         moved = true;
                         if index < LEAVES && port == 0 {
                             self.delivered[usize::from(index)].push_back(frame);
                             continue;
                         }
-                        let (to, in_port) =
-                            if index < LEAVES { (LEAVES + port - 1, index) } else { (port, index - LEAVES + 1) };
+                        let (to, in_port) = if index < LEAVES {
+                            (LEAVES + port - 1, index)
+                        } else {
+                            (port, index - LEAVES + 1)
+                        };
                         if !link(index, to, &frame) {
                             self.lost += 1;
                             continue;
                         }
                         let sink = &mut self.sinks[usize::from(to)];
-                        self.switches[usize::from(to)].ingress(self.now, PortId(in_port), frame, sink);
+                        self.switches[usize::from(to)].ingress(
+                            self.now,
+                            PortId(in_port),
+                            frame,
+                            sink,
+                        );
                     }
                 }
             }
@@ -212,7 +243,7 @@ impl Net {
     }
 
     /// Lets time pass in steps of 1 us, moving packets and ticking.
-    pub fn run(&mut self, nanos: u64, link: &mut Link<'_>) {
+    pub(crate) fn run(&mut self, nanos: u64, link: &mut Link<'_>) {
         let end = self.now.plus(nanos);
         while self.now < end {
             self.now = self.now.plus(1_000);
@@ -224,38 +255,44 @@ impl Net {
         self.settle(link);
     }
 
-    pub fn apply(&mut self, switch: u16, command: Command) {
+    pub(crate) fn apply(&mut self, switch: u16, command: Command) {
         let index = usize::from(switch);
         self.switches[index].apply(self.now, command, &mut self.sinks[index]);
     }
 
-    pub fn set_link(&mut self, switch: u16, port: u16, up: bool) {
+    pub(crate) fn set_link(&mut self, switch: u16, port: u16, up: bool) {
         let index = usize::from(switch);
         self.switches[index].set_link(self.now, PortId(port), up, &mut self.sinks[index]);
     }
 
     /// The windows that `leaf` has reported, oldest first.
-    pub fn take_windows(&mut self, leaf: u16) -> Vec<WindowReport> {
+    pub(crate) fn take_windows(&mut self, leaf: u16) -> Vec<WindowReport> {
         std::mem::take(&mut self.sinks[usize::from(leaf)].windows)
     }
 
-    pub fn noted(&self, switch: u16, note: Note) -> u64 {
+    pub(crate) fn noted(&self, switch: u16, note: Note) -> u64 {
         self.switches[usize::from(switch)].counters().noted(note)
     }
 
-    pub fn dropped(&self, switch: u16, reason: DropReason) -> u64 {
-        self.switches[usize::from(switch)].counters().dropped(reason)
+    pub(crate) fn dropped(&self, switch: u16, reason: DropReason) -> u64 {
+        self.switches[usize::from(switch)]
+            .counters()
+            .dropped(reason)
     }
 
-    pub fn assert_conserved(&self) {
+    pub(crate) fn assert_conserved(&self) {
         for (index, switch) in self.switches.iter().enumerate() {
-            assert!(switch.is_conserved(), "switch {index}: {:?}", switch.counters());
+            assert!(
+                switch.is_conserved(),
+                "switch {index}: {:?}",
+                switch.counters()
+            );
         }
     }
 }
 
 /// An Ethernet and IPv4/UDP frame from host to host.
-pub fn udp(from: u16, to: u16, port: u16, payload: &[u8]) -> Frame {
+pub(crate) fn udp(from: u16, to: u16, port: u16, payload: &[u8]) -> Frame {
     let mut frame = vec![0u8; 14 + 20 + 8 + payload.len()];
     ethernet::set_addresses(&mut frame, gateway_mac(from), host_mac(from));
     packet::be::put16(&mut frame, 12, ethernet::IPV4);
@@ -273,14 +310,20 @@ pub fn udp(from: u16, to: u16, port: u16, payload: &[u8]) -> Frame {
 }
 
 /// A RoCEv2 data packet with its ICRC.
-pub fn data(from: u16, to: u16, qpn: u32, psn: u32) -> Frame {
+pub(crate) fn data(from: u16, to: u16, qpn: u32, psn: u32) -> Frame {
     roce(from, to, qpn, psn, Opcode::WRITE_MIDDLE)
 }
 
 /// A RoCEv2 packet of any opcode with its ICRC.
-pub fn roce(from: u16, to: u16, qpn: u32, psn: u32, opcode: Opcode) -> Frame {
+pub(crate) fn roce(from: u16, to: u16, qpn: u32, psn: u32, opcode: Opcode) -> Frame {
     let mut payload = vec![0x5au8; bth::HEADER_LEN + PAYLOAD + 4];
-    let fields = BthFields { opcode, destination_qp: Qpn(qpn), psn: Psn::new(psn), ack_req: false, pad: 0 };
+    let fields = BthFields {
+        opcode,
+        destination_qp: Qpn(qpn),
+        psn: Psn::new(psn),
+        ack_req: false,
+        pad: 0,
+    };
     bth::write(&mut payload, &fields);
     let mut frame = udp(from, to, ROCE_PORT, &payload);
     let end = frame.0.len() - 4;
@@ -290,12 +333,16 @@ pub fn roce(from: u16, to: u16, qpn: u32, psn: u32, opcode: Opcode) -> Frame {
 }
 
 /// A host's announcement.
-pub fn announcement(from: u16, to: u16, qpn: u32, first: u32, packets: u64) -> Frame {
-    host_message(from, to, &host_header(MessageKind::Open, qpn, first, packets))
+pub(crate) fn announcement(from: u16, to: u16, qpn: u32, first: u32, packets: u64) -> Frame {
+    host_message(
+        from,
+        to,
+        &host_header(MessageKind::Open, qpn, first, packets),
+    )
 }
 
 /// The fixed part of a host's message.
-pub fn host_header(kind: MessageKind, qpn: u32, first: u32, packets: u64) -> Header {
+pub(crate) fn host_header(kind: MessageKind, qpn: u32, first: u32, packets: u64) -> Header {
     Header {
         kind,
         flags: 0,
@@ -312,18 +359,18 @@ pub fn host_header(kind: MessageKind, qpn: u32, first: u32, packets: u64) -> Hea
 }
 
 /// A message of any header, from a host.
-pub fn host_message(from: u16, to: u16, header: &Header) -> Frame {
+pub(crate) fn host_message(from: u16, to: u16, header: &Header) -> Frame {
     let mut payload = vec![0u8; message::LEN_MAX];
     let len = message::write(&mut payload, header, |_| false, |_| 0);
     udp(from, to, message::DEFAULT_PORT, &payload[..len])
 }
 
 /// Whether a frame is marked.
-pub fn is_marked(frame: &Frame) -> bool {
+pub(crate) fn is_marked(frame: &Frame) -> bool {
     packet::be::get16(&frame.0, 36) == ROCE_PORT && frame.0[46] & bth::MARK != 0
 }
 
 /// A perfect link.
-pub fn perfect(_: u16, _: u16, _: &Frame) -> bool {
+pub(crate) fn perfect(_: u16, _: u16, _: &Frame) -> bool {
     true
 }
