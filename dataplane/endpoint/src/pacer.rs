@@ -37,7 +37,7 @@ impl Pacer {
     #[inline]
     pub(crate) fn spend(&mut self, now: u64, bytes: u32) {
         let earliest_ps = (now * PS_PER_NS).saturating_sub(self.slack_ps);
-        let cost_ps = (u128::from(bytes) * u128::from(self.byte_ps_q16) >> 16) as u64;
+        let cost_ps = ((u128::from(bytes) * u128::from(self.byte_ps_q16)) >> 16) as u64;
         self.free_ps = self.free_ps.max(earliest_ps).saturating_add(cost_ps);
     }
 }

@@ -170,6 +170,23 @@ fn a_loss_costs_one_packet() {
     );
 }
 
+/// Goal: headers alone (the simulator's form) take the same course as whole frames.
+#[test]
+fn headers_alone_behave_like_whole_frames() {
+    let run = |room: usize| {
+        let (mut wire, _) = Wire::pair(|_| (), 0xff_fff0);
+        wire.room = room;
+        let mut dice = Dice(4);
+        let rule = |_: &wire::Frame<'_>| {
+            let is_lost = dice.below(100) == 0;
+            [(!is_lost).then(|| 1000 + dice.below(20_000)), None]
+        };
+        let ended = deliver(&mut wire, 8 << 20, 1 << 20, 1000 * MS, rule);
+        (ended, wire.counters(0), wire.counters(1))
+    };
+    assert_eq!(run(4400), run(endpoint::HEADER_ROOM));
+}
+
 /// Goal: a black hole ends in an event, in bounded time, with nothing left to do.
 #[test]
 fn a_black_hole_fails() {
