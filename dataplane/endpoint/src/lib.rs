@@ -20,6 +20,7 @@ mod pattern;
 mod qp;
 mod receiver;
 mod repairs;
+mod route;
 mod segment;
 mod sender;
 mod timers;
