@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use packet::Qpn;
 
-use crate::config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig, QpId};
+use crate::config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig};
 use crate::counters::Counters;
 use crate::event::{Event, OpenError, PostError};
 use crate::index::QpIndex;
@@ -22,6 +22,7 @@ use crate::pacer::Pacer;
 use crate::pattern::Pattern;
 use crate::qp::Qp;
 use crate::timers::Timers;
+use crate::units::QpId;
 
 /// Longest completion time that is told apart from longer ones: one hour.
 const COMPLETION_NS_MAX: u64 = 3_600_000_000_000;

@@ -12,6 +12,7 @@ mod config;
 mod counters;
 mod event;
 mod frame;
+mod holes;
 mod host;
 mod incoming;
 mod index;
@@ -21,15 +22,16 @@ mod qp;
 mod receiver;
 mod repairs;
 mod route;
+mod rtt;
 mod segment;
 mod sender;
 mod timers;
+mod units;
 pub mod workload;
 
-pub use config::{
-    BitRate, ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, PathMtu, QpConfig, QpId, Recovery,
-};
+pub use config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig, Recovery};
 pub use counters::Counters;
 pub use event::{Event, FailReason, OpenError, PostError};
 pub use frame::{Emitted, HEADER_ROOM};
 pub use host::Host;
+pub use units::{BitRate, PathMtu, QpId};

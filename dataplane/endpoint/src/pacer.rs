@@ -2,7 +2,7 @@
 //!
 //! GCRA in its virtual-scheduling form (ITU-T I.371), in picoseconds so that no rate drifts.
 
-use crate::config::BitRate;
+use crate::units::BitRate;
 
 const PS_PER_NS: u64 = 1000;
 

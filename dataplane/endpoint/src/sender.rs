@@ -7,10 +7,12 @@ use std::collections::VecDeque;
 
 use packet::Psn;
 
-use crate::config::{Flow, HostConfig, PathMtu, Recovery};
+use crate::config::{Flow, HostConfig, Recovery};
 use crate::repairs::Repairs;
+use crate::rtt::Rtt;
 use crate::segment::{self, Segment};
 use crate::timers::NEVER;
+use crate::units::PathMtu;
 
 /// Up to so many packets in flight the lower timeout applies (IRN, 4.1).
 const FEW_IN_FLIGHT: u64 = 3;
@@ -73,6 +75,7 @@ pub(crate) struct Sender {
     asked_end: u64,
     deadline_ns: u64,
     retries: u32,
+    rtt: Rtt,
 }
 
 impl Sender {
@@ -89,6 +92,7 @@ impl Sender {
             asked_end: 0,
             deadline_ns: NEVER,
             retries: 0,
+            rtt: Rtt::new(),
         }
     }
 
@@ -132,6 +136,7 @@ impl Sender {
             if index == self.una && times <= config.retry_max {
                 self.deadline_ns = now.saturating_add(self.timeout_ns(config));
             }
+            self.rtt.cancel();
             return self.data(index, true, true, config.mtu);
         }
         if !self.can_send(config.window_packets) {
@@ -153,6 +158,11 @@ impl Sender {
         let turn = self.data(index, is_repeat, asks, config.mtu);
         if let Some(Turn::Data { ack_req: true, .. }) = turn {
             self.asked_end = self.next;
+            if is_repeat {
+                self.rtt.cancel();
+            } else {
+                self.rtt.sent(now, self.next);
+            }
             if self.deadline_ns == NEVER {
                 self.deadline_ns = now.saturating_add(self.timeout_ns(config));
             }
@@ -229,6 +239,7 @@ impl Sender {
     }
 
     fn advance(&mut self, now: u64, una: u64, config: &HostConfig) {
+        self.rtt.acknowledged(now, una);
         self.una = una;
         self.next = self.next.max(una);
         self.retries = 0;
@@ -260,7 +271,7 @@ impl Sender {
             }
             Recovery::GoBackN { rto_ns } => rto_ns,
         };
-        base << self.retries.min(BACKOFF_MAX)
+        self.rtt.timeout_ns(base) << self.retries.min(BACKOFF_MAX)
     }
 
     /// When [`Sender::time_out`] is due.

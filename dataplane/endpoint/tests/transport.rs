@@ -200,7 +200,7 @@ fn a_black_hole_fails() {
         );
         let sender = wire.counters(0);
         assert_eq!((sender.timeouts, sender.qps_failed), (8, 1), "{sender:?}");
-        assert!(wire.now < 100 * MS, "{} ns", wire.now);
+        assert!(wire.now < 200 * MS, "{} ns", wire.now);
         assert!(wire.hosts[0].next_timer().is_none() && wire.hosts[0].next_transmit(0).is_none());
         let refused = wire.hosts[0].post(wire.now, qp, flow(1, 1));
         assert_eq!(refused, Err(endpoint::PostError::Failed(qp)));

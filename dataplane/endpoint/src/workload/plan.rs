@@ -6,8 +6,9 @@
 use packet::{Address, Psn, Qpn};
 use thiserror::Error;
 
-use crate::config::{MESSAGE_BYTES_MAX, QpConfig, QpId};
+use crate::config::{MESSAGE_BYTES_MAX, QpConfig};
 use crate::pattern::mix;
+use crate::units::QpId;
 use crate::workload::Script;
 
 /// First queue pair number of a workload: those below are for a stack's own use.

@@ -4,8 +4,9 @@
 //! receive in it has arrived; so hosts stay within a step of those they hear from, without a
 //! barrier. A connection that fails is left out from then on, and its flows count as failed.
 
-use crate::config::{Flow, QpId};
+use crate::config::Flow;
 use crate::event::Event;
+use crate::units::QpId;
 use crate::workload::{HostId, QpPlan, Workload};
 
 /// A flow to post.
