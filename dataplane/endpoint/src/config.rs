@@ -22,14 +22,15 @@ pub enum Recovery {
         /// It is also lost once it has been missing for between one and two times this long; a
         /// request for it is repeated after this long.
         hole_timeout_ns: u64,
-        /// Retransmission timeout while at most three packets are in flight.
+        /// Least retransmission timeout while at most three packets are in flight; measured
+        /// round-trip times raise both.
         rto_low_ns: u64,
-        /// Retransmission timeout otherwise.
+        /// Least retransmission timeout otherwise.
         rto_high_ns: u64,
     },
     /// The receiver drops what is out of order and the sender goes back, as Soft-RoCE does.
     GoBackN {
-        /// Retransmission timeout.
+        /// Least retransmission timeout; measured round-trip times raise it.
         rto_ns: u64,
     },
 }
@@ -81,7 +82,8 @@ pub struct HostConfig {
     pub link_rate: BitRate,
     /// What a frame occupies on the link beyond its bytes: preamble, FCS and gap are 24.
     pub frame_overhead_bytes: u32,
-    /// How much unused link time may be caught up on when the caller comes late.
+    /// How much unused link time may be caught up on when the caller comes late: the period of a
+    /// poll loop; 0 in a simulator, which comes in time.
     pub slack_ns: u64,
     /// Path MTU of all its connections.
     pub mtu: PathMtu,

@@ -296,3 +296,6 @@ impl Receiver {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;
