@@ -98,7 +98,7 @@ pub struct HostConfig {
     pub retry_max: u32,
     /// A receiver acknowledges every so many packets, and where the sender asks for it.
     pub ack_every_packets: u32,
-    /// DSCP of all its packets, below 64.
+    /// DSCP of all its packets, below 64. They are all ECN-capable, ECT(0).
     pub dscp: u8,
     /// UDP port of spraycheck's messages.
     pub message_port: u16,

@@ -108,8 +108,8 @@ fn every_workload_ends() {
         assert!(done, "{what}");
         let wanted = flows * 2 * 2;
         assert_eq!(
-            (totals.announced, totals.completed),
-            (wanted, wanted),
+            (totals.announced, totals.completed, totals.posted),
+            (wanted, wanted, wanted),
             "{what}"
         );
         assert_eq!(Workload::new(config).unwrap().flows(), wanted, "{what}");
@@ -220,7 +220,7 @@ fn a_dead_host_fails_its_flows_only() {
         let (totals, done, _) = run(config(kind, 4, 1), rule);
         assert!(done, "{kind:?}: {totals:?}");
         assert_eq!(
-            totals.announced,
+            totals.posted,
             totals.completed + totals.failed,
             "{kind:?}: {totals:?}"
         );
