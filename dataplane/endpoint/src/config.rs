@@ -88,6 +88,7 @@ pub struct HostConfig {
     /// Path MTU of all its connections.
     pub mtu: PathMtu,
     /// Packets that a connection may have in flight (IRN's cap at the bandwidth-delay product).
+    /// If there are fewer than the reorder window, losses are found by age alone.
     pub window_packets: u32,
     /// Packets that a receiver places ahead of a missing one: a power of two, at least the
     /// window of its peers.

@@ -62,6 +62,12 @@ impl Rtt {
         self.smoothed_ns = self.smoothed_ns - self.smoothed_ns / 8 + taken_ns / 8;
     }
 
+    /// Time within which an answer cannot have come yet; 0 when nothing is measured.
+    #[inline]
+    pub(crate) fn smoothed_ns(&self) -> u64 {
+        self.smoothed_ns
+    }
+
     /// The timeout where `configured_ns` is the least.
     #[inline]
     pub(crate) fn timeout_ns(&self, configured_ns: u64) -> u64 {

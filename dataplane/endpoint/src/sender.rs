@@ -224,7 +224,9 @@ impl Sender {
             Recovery::SelectiveRepeat {
                 hole_timeout_ns, ..
             } => {
-                if !self.repairs.request(index, now, hole_timeout_ns / 2) {
+                // A request may cross the repair that answers the one before it.
+                let gap_ns = self.rtt.smoothed_ns().max(hole_timeout_ns / 2);
+                if !self.repairs.request(index, now, gap_ns) {
                     return Answer::Stale;
                 }
             }

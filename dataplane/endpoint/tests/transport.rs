@@ -187,6 +187,33 @@ fn headers_alone_behave_like_whole_frames() {
     assert_eq!(run(4400), run(endpoint::HEADER_ROOM));
 }
 
+/// Goal: requests that cross their repair on a long path do not repair twice.
+#[test]
+fn a_long_path_repairs_once() {
+    let (mut wire, _) = Wire::pair(|c| c.window_packets = 1024, 0);
+    let mut dice = Dice(8);
+    let mut lost = 0;
+    // Half a millisecond each way: five hole timeouts. Acknowledgements are not lost.
+    let rule = |frame: &wire::Frame<'_>| {
+        if frame.from == 0 && frame.psn.number() > 1024 && dice.below(100) == 0 {
+            lost += 1;
+            return [None, None];
+        }
+        [Some(500_000), None]
+    };
+    deliver(&mut wire, 32 << 20, 1 << 20, 1000 * MS, rule);
+    let (sender, receiver) = (wire.counters(0), wire.counters(1));
+    assert!(
+        lost > 50 && sender.naks_ignored > 50,
+        "{lost} lost, {sender:?}"
+    );
+    assert_eq!(
+        (sender.retransmitted, receiver.spurious),
+        (lost, 0),
+        "{sender:?}"
+    );
+}
+
 /// Goal: a black hole ends in an event, in bounded time, with nothing left to do.
 #[test]
 fn a_black_hole_fails() {
