@@ -57,6 +57,7 @@
 mod config;
 mod counters;
 mod event;
+mod flows;
 mod frame;
 mod holes;
 mod host;

@@ -61,7 +61,9 @@ impl Qp {
     /// Whether there is something to tell the owner.
     #[inline]
     pub(crate) fn has_event(&self) -> bool {
-        self.sender.has_completed() || self.receiver.has_report() || self.failure_due.is_some()
+        self.sender.flows().has_completed()
+            || self.receiver.has_report()
+            || self.failure_due.is_some()
     }
 
     /// Earliest time at which a tick has something to do.

@@ -6,10 +6,11 @@ use packet::bth::BthFields;
 use packet::message::{Header, MessageKind};
 
 use super::Host;
+use crate::flows::FlowState;
 use crate::frame::{
     self, Emitted, HEADER_ROOM, Payload, Reth, SYNDROME_ACK, SYNDROME_NAK_SEQUENCE,
 };
-use crate::sender::{FlowState, Turn};
+use crate::sender::Turn;
 
 impl Host {
     /// Writes the next frame that is due, acknowledgements first, then connections in turn.
