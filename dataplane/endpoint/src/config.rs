@@ -103,7 +103,7 @@ pub struct HostConfig {
     pub dscp: u8,
     /// UDP port of spraycheck's messages.
     pub message_port: u16,
-    /// Connections that it can hold.
+    /// Connections that it can hold; room for them is taken at the start.
     pub qps_max: u32,
     /// Flows that a connection can hold until they are complete and their event is polled.
     pub flows_per_qp_max: u32,

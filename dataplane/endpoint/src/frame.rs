@@ -8,7 +8,7 @@ use packet::ip::{self, UDP_HEADER_LEN};
 use packet::message::{self, FIXED_LEN};
 use packet::{Opcode, Psn, Qpn, ROCE_PORT, ethernet, icrc};
 
-use crate::pattern::Pattern;
+use crate::pattern;
 use crate::route::Route;
 
 /// Room that [`Host::transmit`](crate::Host::transmit) needs in any case: the longest headers,
@@ -42,26 +42,19 @@ pub(crate) struct Reth {
     pub(crate) message_bytes: u32,
 }
 
-/// The payload of a data packet, looked up only if there is room for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Payload<'a> {
-    pub(crate) pattern: &'a Pattern,
-    pub(crate) index: u64,
-    pub(crate) len: usize,
-}
-
-/// Writes a data packet.
+/// Writes a data packet, number `index` of its connection, with `len` bytes of payload.
 #[inline]
 pub(crate) fn write_data(
     frame: &mut [u8],
     route: &mut Route,
     fields: &BthFields,
     reth: Option<Reth>,
-    payload: Payload<'_>,
+    index: u64,
+    len: usize,
 ) -> Emitted {
     let extension = if reth.is_some() { bth::RETH_LEN } else { 0 };
     let pad = usize::from(fields.pad);
-    let udp_len = bth::HEADER_LEN + extension + payload.len + pad + bth::ICRC_LEN;
+    let udp_len = bth::HEADER_LEN + extension + len + pad + bth::ICRC_LEN;
     let at = route.write(frame, ROCE_PORT, udp_len);
     bth::write(&mut frame[at..], fields);
     let mut header_len = at + bth::HEADER_LEN;
@@ -72,12 +65,10 @@ pub(crate) fn write_data(
         out[12..].copy_from_slice(&reth.message_bytes.to_be_bytes());
         header_len += bth::RETH_LEN;
     }
-    let end = header_len + payload.len + pad;
+    let end = header_len + len + pad;
     if frame.len() >= end + bth::ICRC_LEN {
-        let bytes = payload
-            .pattern
-            .payload(fields.destination_qp, payload.index, payload.len);
-        frame[header_len..header_len + payload.len].copy_from_slice(bytes);
+        let payload = pattern::payload(fields.destination_qp, index, len);
+        frame[header_len..header_len + len].copy_from_slice(payload);
         frame[end - pad..end].fill(0);
         seal(frame, at, end);
     }

@@ -19,7 +19,6 @@ use crate::counters::Counters;
 use crate::event::{Event, OpenError, PostError};
 use crate::index::QpIndex;
 use crate::pacer::Pacer;
-use crate::pattern::Pattern;
 use crate::qp::Qp;
 use crate::timers::Timers;
 use crate::units::QpId;
@@ -33,7 +32,6 @@ pub struct Host {
     config: HostConfig,
     qps: Vec<Qp>,
     index: QpIndex,
-    pattern: Pattern,
     pacer: Pacer,
     timers: Timers,
     /// Connections that may have data, control or events; each stands once in each.
@@ -68,7 +66,6 @@ impl Host {
             config,
             qps: Vec::with_capacity(qps_max),
             index: QpIndex::new(qps_max),
-            pattern: Pattern::new(),
             pacer: Pacer::new(config.link_rate, config.slack_ns),
             timers: Timers::new(qps_max),
             data_queue: VecDeque::with_capacity(qps_max),

@@ -5,6 +5,7 @@
 use super::Host;
 use crate::frame::{SYNDROME_ACK, SYNDROME_NAK_SEQUENCE};
 use crate::incoming::{self, Body, Refusal, Write};
+use crate::pattern;
 use crate::receiver::Arrival;
 use crate::sender::Answer;
 
@@ -85,7 +86,7 @@ impl Host {
                 let is_wrong = self.config.verify_payload
                     && write.payload.is_some_and(|payload| {
                         let (at, len) = (index as u64, payload.len());
-                        payload != self.pattern.payload(qp.local_qpn, at, len)
+                        payload != pattern::payload(qp.local_qpn, at, len)
                     });
                 counters.payload_errors += u64::from(is_wrong || is_misplaced);
             }

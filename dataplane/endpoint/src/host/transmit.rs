@@ -7,9 +7,7 @@ use packet::message::{Header, MessageKind};
 
 use super::Host;
 use crate::flows::FlowState;
-use crate::frame::{
-    self, Emitted, HEADER_ROOM, Payload, Reth, SYNDROME_ACK, SYNDROME_NAK_SEQUENCE,
-};
+use crate::frame::{self, Emitted, HEADER_ROOM, Reth, SYNDROME_ACK, SYNDROME_NAK_SEQUENCE};
 use crate::sender::Turn;
 
 impl Host {
@@ -127,11 +125,7 @@ impl Host {
             address: stream_byte,
             message_bytes: segment.message_bytes,
         });
-        let payload = Payload {
-            pattern: &self.pattern,
-            index,
-            len: segment.len as usize,
-        };
+        let len = segment.len as usize;
         self.counters.sent += 1;
         self.counters.sent_bytes += u64::from(segment.len);
         self.counters.retransmitted += u64::from(is_repeat);
@@ -140,7 +134,8 @@ impl Host {
             &mut qp.route,
             &fields,
             reth,
-            payload,
+            index,
+            len,
         ))
     }
 }
