@@ -110,7 +110,8 @@ pub struct HostConfig {
     /// Whether frames with a wrong ICRC are dropped. Frames without payload (the simulator's
     /// form) have none to check.
     pub check_icrc: bool,
-    /// Whether every payload byte received is compared with what was sent.
+    /// Whether every payload byte received, and where messages begin in the stream, is compared
+    /// with what a host of this crate sends.
     pub verify_payload: bool,
 }
 

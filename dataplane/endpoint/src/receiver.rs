@@ -235,10 +235,11 @@ impl Receiver {
         };
         if now >= self.mark_ns {
             self.condemn(self.mark);
-            if self.judged >= self.mark {
-                self.mark = self.top;
-            }
-            self.mark_ns = if self.judged < self.top {
+            // A full table waits for an arrival to make room, which sets a new mark; so time does
+            // not go on for ever over packets that somebody invented.
+            let goes_on = self.judged >= self.mark && self.judged < self.top;
+            self.mark = self.top;
+            self.mark_ns = if goes_on {
                 now.saturating_add(hole_timeout_ns)
             } else {
                 NEVER

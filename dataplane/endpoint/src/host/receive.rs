@@ -65,7 +65,8 @@ impl Host {
         let qp = &mut self.qps[id as usize];
         let counters = &mut self.counters;
         // The stream's place is known for the next packet in order, before it is counted.
-        let is_misplaced = qp.receiver.is_next(index)
+        let is_misplaced = self.config.verify_payload
+            && qp.receiver.is_next(index)
             && write
                 .reth
                 .is_some_and(|reth| reth.address != qp.receiver.delivered_bytes());
