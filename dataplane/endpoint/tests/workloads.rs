@@ -193,6 +193,36 @@ fn both_ends_agree() {
     }
 }
 
+/// Goal: on a healthy sprayed fabric nothing is sent twice, whatever overtakes what.
+#[test]
+fn spraying_alone_repairs_nothing() {
+    for kind in WorkloadKind::ALL {
+        let mut dice = Dice(6);
+        let config = WorkloadConfig {
+            bytes: 2 << 20,
+            ..config(kind, 8, 1)
+        };
+        let rule = |_: &Frame<'_>| [Some(4000 + dice.below(20_000)), None];
+        let (totals, done, wire) = run(config, rule);
+        assert!(
+            done && totals.completed == totals.posted,
+            "{kind:?}: {totals:?}"
+        );
+        assert_eq!(
+            (totals.retransmitted, totals.spurious),
+            (0, 0),
+            "{kind:?}: {totals:?}"
+        );
+        let farthest = (0..8)
+            .map(|h| wire.counters(h).out_of_order_distance_max)
+            .max();
+        assert!(
+            kind == WorkloadKind::Idle || farthest > Some(10),
+            "{kind:?}: {farthest:?}"
+        );
+    }
+}
+
 /// Goal: loss slows a collective down and does not stop it.
 #[test]
 fn a_ring_ends_under_loss() {
