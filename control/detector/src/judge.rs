@@ -1,0 +1,268 @@
+//! Tests aggregated counts: path by path healthy, failed, void or abstained.
+//!
+//! The agent calls [`Judge::judge`] with each [`Aggregate`] and sends the
+//! [`PathTest`]s to the monitor, whose localizer reads them. A healthy path
+//! fails with probability at most alpha over the paths of the fabric; marked
+//! packets that our own queues dropped are never evidence; no verdict is silent.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::aggregate::{Aggregate, PathSums};
+use crate::rules::{Evidence, Rules, ThresholdRule};
+use crate::tails::{binomial_at_least, clopper_pearson, normal_above};
+use crate::threshold::{Threshold, threshold};
+use crate::types::{Epoch, Nanos, Path, Qpn};
+use crate::window::VoidReason;
+
+/// What a test says about a path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PathState {
+    /// No more loss than tolerated, by a test that would have seen the target
+    /// rate.
+    Healthy,
+    /// More loss than tolerated.
+    Failed,
+    /// Not testable.
+    Void(VoidReason),
+    /// No failure seen, but the test was too weak to call the path healthy.
+    Abstained(AbstainReason),
+}
+
+/// Why a test abstained; its `min_detectable_rate` tells what it could have seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AbstainReason {
+    /// The spray's noise hides the target rate.
+    NoiseTooLarge,
+    /// Too few packets for the target rate.
+    TooFewPackets,
+}
+
+/// Loss on one of a path's two links, by hop counts.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkTest {
+    /// Marked packets sent into the link.
+    pub sent: u64,
+    /// Marked packets that came out.
+    pub received: u64,
+    /// P(at least this loss) on a link that loses what is tolerated.
+    pub p_value: f64,
+    /// Whether that is improbable at alpha over the fabric's paths, halved for
+    /// the two links.
+    pub failed: bool,
+}
+
+/// The test of one path, with its evidence. Rates are probabilities per packet.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PathTest {
+    /// The path.
+    pub path: Path,
+    /// QPN of the latest window in it.
+    pub qpn: Qpn,
+    /// Epoch of the latest window in it.
+    pub epoch: Epoch,
+    /// What the loss was read from.
+    pub evidence: Evidence,
+    /// Windows added up; 0 for a void test.
+    pub windows: u32,
+    /// Packets that a path without loss would have shown: S, or lambda.
+    pub expected: f64,
+    /// X, packets seen.
+    pub observed: u64,
+    /// S, if known.
+    pub sent: Option<u64>,
+    /// Packets dropped in our own queues; no evidence.
+    pub congestion_dropped: u64,
+    /// Packets missing: expected - observed - dropped in our own queues.
+    /// Negative if a receive-only count exceeds its share.
+    pub lost: f64,
+    /// Variance of `lost` that the spray's noise makes, packets squared.
+    pub noise_variance: f64,
+    /// The path fails if observed + own drops is below this many packets.
+    pub threshold: f64,
+    /// P(at least this loss) on a healthy path.
+    pub p_value: f64,
+    /// The verdict.
+    pub state: PathState,
+    /// Estimated loss rate, at least 0.
+    pub rate: f64,
+    /// 95 % interval of the loss rate: Clopper-Pearson for exact counts, widened
+    /// by two standard deviations of the noise for receive-only ones.
+    pub ci95: [f64; 2],
+    /// Smallest loss rate that would have been seen with probability 0.99;
+    /// `None` if not even a dead path would.
+    pub min_detectable_rate: Option<f64>,
+    /// Uplink and downlink by hop counts.
+    pub links: Option<[LinkTest; 2]>,
+    /// First marked packet that was counted.
+    pub first_marked_ns: Nanos,
+    /// When the last window of the test closed.
+    pub at_ns: Nanos,
+}
+
+/// Judges aggregates by fixed rules.
+#[derive(Clone, Debug)]
+pub struct Judge {
+    rules: Rules,
+    /// Thresholds by (evidence, packets, windows): with an even spray the same
+    /// few come up again and again. Emptied when full.
+    thresholds: BTreeMap<(Evidence, u64, u32), Threshold>,
+}
+
+/// Bound on remembered thresholds (about 100 bytes each).
+const THRESHOLDS_MAX: usize = 4096;
+
+impl Judge {
+    /// A judge for these rules.
+    pub fn new(rules: Rules) -> Judge {
+        Judge {
+            rules,
+            thresholds: BTreeMap::new(),
+        }
+    }
+
+    /// The rules it judges by.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Tests every path of the aggregate, in its order.
+    pub fn judge(&mut self, aggregate: &Aggregate) -> Vec<PathTest> {
+        aggregate
+            .paths
+            .iter()
+            .map(|sums| self.test(aggregate, sums))
+            .collect()
+    }
+
+    fn test(&mut self, aggregate: &Aggregate, sums: &PathSums) -> PathTest {
+        let evidence = match (self.rules.evidence, sums.sent, sums.hop) {
+            (Evidence::HopCounts, Some(_), Some(_)) => Evidence::HopCounts,
+            (Evidence::HopCounts | Evidence::SourceCounts, _, _) => Evidence::SourceCounts,
+            (Evidence::ReceiveOnly, _, _) => Evidence::ReceiveOnly,
+        };
+        let expected = match (evidence, sums.sent) {
+            (Evidence::ReceiveOnly, _) => sums.lambda,
+            (_, sent) => sent.unwrap_or(0) as f64,
+        };
+        let accounted = (sums.received + sums.congestion_dropped) as f64;
+        let lost = expected - accounted;
+        let mut test = PathTest {
+            path: sums.path,
+            qpn: aggregate.qpn,
+            epoch: aggregate.epoch,
+            evidence,
+            windows: sums.windows,
+            expected,
+            observed: sums.received,
+            sent: sums.sent,
+            congestion_dropped: sums.congestion_dropped,
+            lost,
+            noise_variance: 0.0,
+            threshold: expected,
+            p_value: 1.0,
+            state: PathState::Healthy,
+            rate: 0.0,
+            ci95: [0.0, 1.0],
+            min_detectable_rate: None,
+            links: None,
+            first_marked_ns: sums.first_marked_ns,
+            at_ns: sums.closed_ns,
+        };
+        if sums.windows == 0 {
+            test.state = PathState::Void(sums.void.unwrap_or(VoidReason::NothingSent));
+            return test;
+        }
+        let limit = self.threshold(evidence, expected, sums.windows);
+        test.threshold = expected - limit.allowed_loss;
+        test.min_detectable_rate = limit.min_detectable_rate;
+        test.rate = (lost / expected).clamp(0.0, 1.0);
+        if evidence == Evidence::ReceiveOnly {
+            test.noise_variance = self.rules.noise.variance(expected, sums.windows);
+        }
+        test.p_value = self.p_value(&test);
+        test.ci95 = interval(&test);
+        test.links = (evidence == Evidence::HopCounts)
+            .then(|| self.link_tests(sums))
+            .flatten();
+        test.state = self.state(&test, lost > limit.allowed_loss);
+        test
+    }
+
+    fn threshold(&mut self, evidence: Evidence, expected: f64, windows: u32) -> Threshold {
+        // Receive-only shares need not be whole packets: keyed by their bits.
+        let key = (evidence, expected.to_bits(), windows);
+        if let Some(known) = self.thresholds.get(&key) {
+            return *known;
+        }
+        if self.thresholds.len() >= THRESHOLDS_MAX {
+            self.thresholds.clear();
+        }
+        let new = threshold(&self.rules, evidence, expected, windows);
+        self.thresholds.insert(key, new);
+        new
+    }
+
+    fn p_value(&self, test: &PathTest) -> f64 {
+        let packets = test.expected.round() as u64;
+        let noise = self.rules.noise;
+        if test.evidence != Evidence::ReceiveOnly {
+            return binomial_at_least(packets, test.lost.max(0.0) as u64, self.rules.path_p0());
+        }
+        let beyond = test.lost - noise.additive(test.windows);
+        if noise.sigma > 0.0 {
+            // Sum of a normal and a (nearly normal) binomial deficit.
+            let tolerated = test.expected * self.rules.path_p0();
+            let variance = noise.sigma * noise.sigma * test.expected + tolerated;
+            return normal_above((beyond - tolerated) / variance.sqrt());
+        }
+        binomial_at_least(packets, beyond.max(0.0).ceil() as u64, self.rules.path_p0())
+    }
+
+    fn state(&self, test: &PathTest, failed: bool) -> PathState {
+        let sees_target = test
+            .min_detectable_rate
+            .is_some_and(|rate| rate <= self.rules.target_rate);
+        if failed {
+            PathState::Failed
+        } else if sees_target || matches!(self.rules.threshold, ThresholdRule::Paper { .. }) {
+            // The paper's test knows no third answer.
+            PathState::Healthy
+        } else if test.evidence == Evidence::ReceiveOnly && self.rules.noise.sigma > 0.0 {
+            PathState::Abstained(AbstainReason::NoiseTooLarge)
+        } else {
+            PathState::Abstained(AbstainReason::TooFewPackets)
+        }
+    }
+
+    /// The path's loss split at the spine. What the spine's own queues dropped
+    /// lies between the two numbers of the spine and is in neither.
+    fn link_tests(&self, sums: &PathSums) -> Option<[LinkTest; 2]> {
+        let (at_spine, sent_on) = sums.hop?;
+        let link = |sent: u64, received: u64| {
+            let p_value = binomial_at_least(sent, sent - received.min(sent), self.rules.p0);
+            LinkTest {
+                sent,
+                received,
+                p_value,
+                failed: p_value <= self.rules.alpha_per_path() / 2.0,
+            }
+        };
+        Some([link(sums.sent?, at_spine), link(sent_on, sums.received)])
+    }
+}
+
+fn interval(test: &PathTest) -> [f64; 2] {
+    let packets = test.expected.round().max(0.0) as u64;
+    let whole = |lost: f64| (lost.max(0.0).round() as u64).min(packets);
+    if test.noise_variance == 0.0 {
+        return clopper_pearson(whole(test.lost), packets, 0.95);
+    }
+    let spread = 2.0 * test.noise_variance.sqrt();
+    let [low, _] = clopper_pearson(whole(test.lost - spread), packets, 0.95);
+    let [_, high] = clopper_pearson(whole(test.lost + spread), packets, 0.95);
+    [low, high]
+}
