@@ -1,1 +1,3 @@
 //! The control thread of a switch.
+
+pub mod result;
