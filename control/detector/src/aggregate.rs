@@ -145,6 +145,25 @@ impl Aggregator {
         });
     }
 
+    /// Takes out all that waits, however little it is: nothing more will come. These sums belong to
+    /// no single window, so QPN and epoch are 0.
+    pub fn drain(&mut self) -> Vec<Aggregate> {
+        let pending = std::mem::take(&mut self.pending);
+        pending
+            .into_iter()
+            .map(|((src, dst), mut paths)| {
+                paths.sort_by_key(|sums| sums.path);
+                Aggregate {
+                    src,
+                    dst,
+                    qpn: Qpn(0),
+                    epoch: Epoch(0),
+                    paths,
+                }
+            })
+            .collect()
+    }
+
     /// Paths whose counts were dropped because nothing came for too long.
     pub fn expired(&self) -> u64 {
         self.expired
@@ -259,5 +278,131 @@ fn merged(old: PathSums, new: PathSums) -> PathSums {
         hop: old.hop.zip(new.hop).map(|((a, b), (c, d))| (a + c, b + d)),
         first_marked_ns: old.first_marked_ns.min(new.first_marked_ns),
         closed_ns: old.closed_ns.max(new.closed_ns),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Fabric, SpineId};
+    use crate::window::EndReason;
+
+    const FABRIC: Fabric = Fabric {
+        leaves: 4,
+        spines: 4,
+    };
+
+    fn window(usable: &[u16], per_spine: u64, closed_s: u64) -> Window {
+        let k = usable.len();
+        Window {
+            src: LeafId(0),
+            dst: LeafId(1),
+            qpn: Qpn(1),
+            epoch: Epoch(closed_s as u32),
+            announced: per_spine * k as u64,
+            marked: Some(per_spine * k as u64),
+            usable: usable.iter().copied().map(SpineId).collect(),
+            counts: vec![per_spine; k],
+            sent: Some(vec![per_spine; k]),
+            congestion_dropped: vec![0; k],
+            hops: None,
+            void: Vec::new(),
+            end: EndReason::Close,
+            first_marked_ns: Nanos(closed_s * 1_000_000_000 - 1),
+            closed_ns: Nanos(closed_s * 1_000_000_000),
+        }
+    }
+
+    fn aggregator() -> Aggregator {
+        Aggregator::new(Rules {
+            p_min: 1_000,
+            ..Rules::new(FABRIC)
+        })
+    }
+
+    /// Goal: windows are added per spine until P_min, also when k changes.
+    #[test]
+    fn short_windows_add_up_per_spine() {
+        let mut aggregator = aggregator();
+        assert!(
+            aggregator
+                .add(&window(&[0, 1, 2], 400, 1))
+                .expect("fits")
+                .paths
+                .is_empty()
+        );
+        assert!(
+            aggregator
+                .add(&window(&[0, 1], 400, 2))
+                .expect("fits")
+                .paths
+                .is_empty()
+        );
+        let ready = aggregator
+            .add(&window(&[0, 1, 2], 400, 3))
+            .expect("fits")
+            .paths;
+        let got: Vec<_> = ready
+            .iter()
+            .map(|p| (p.path.spine.0, p.sent, p.windows))
+            .collect();
+        assert_eq!(got, [(0, Some(1_200), 3), (1, Some(1_200), 3)]);
+        assert_eq!(ready[0].lambda, 1_200.0);
+        assert_eq!(aggregator.waiting(), 1, "spine 2 has 800");
+    }
+
+    /// Goal: counts are forgotten one minute after the last window, not before.
+    #[test]
+    fn waiting_counts_expire_after_a_minute() {
+        let mut aggregator = aggregator();
+        aggregator.add(&window(&[0, 1], 400, 1)).expect("fits");
+        aggregator.expire(Nanos(61_000_000_000));
+        assert_eq!(aggregator.waiting(), 2);
+        aggregator.expire(Nanos(61_000_000_001));
+        assert_eq!((aggregator.waiting(), aggregator.expired()), (0, 2));
+    }
+
+    /// Goal: a void window is reported, adds nothing and loses nothing.
+    #[test]
+    fn a_void_window_leaves_the_sum_alone() {
+        let mut aggregator = aggregator();
+        aggregator.add(&window(&[0, 1], 600, 1)).expect("fits");
+        let mut void = window(&[0, 1], 600, 2);
+        void.void = vec![(SpineId(0), VoidReason::ColourClash)];
+        let ready = aggregator.add(&void).expect("fits").paths;
+        let got: Vec<_> = ready
+            .iter()
+            .map(|p| (p.path.spine.0, p.windows, p.void))
+            .collect();
+        assert_eq!(got, [(0, 0, Some(VoidReason::ColourClash)), (1, 2, None)]);
+        let ready = aggregator.add(&window(&[0], 600, 3)).expect("fits").paths;
+        assert_eq!(
+            (ready[0].sent, ready[0].windows, ready[0].void_windows),
+            (Some(1_200), 2, 1)
+        );
+    }
+
+    /// Goal: what cannot be a window of the fabric is refused by name.
+    #[test]
+    fn malformed_windows_are_refused() {
+        let mut short = window(&[0, 1], 400, 1);
+        short.counts.pop();
+        let refused = aggregator()
+            .add(&short)
+            .expect_err("one count for two spines");
+        assert_eq!(
+            refused.to_string(),
+            "`counts` has 1 entries for 2 usable spines"
+        );
+        let unsorted = window(&[1, 0], 400, 1);
+        assert_eq!(
+            aggregator().add(&unsorted),
+            Err(WindowError::UsableNotAscending)
+        );
+        let outside = window(&[0, 4], 400, 1);
+        assert!(matches!(
+            aggregator().add(&outside),
+            Err(WindowError::OutsideFabric(_))
+        ));
     }
 }

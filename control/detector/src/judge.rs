@@ -110,10 +110,12 @@ pub struct Judge {
     /// Thresholds by (evidence, packets, windows): with an even spray the same
     /// few come up again and again. Emptied when full.
     thresholds: BTreeMap<(Evidence, u64, u32), Threshold>,
+    /// Exact intervals by (lost, packets), for the same reason.
+    intervals: BTreeMap<(u64, u64), [f64; 2]>,
 }
 
-/// Bound on remembered thresholds (about 100 bytes each).
-const THRESHOLDS_MAX: usize = 4096;
+/// Bound on remembered thresholds and intervals (about 100 bytes each).
+const REMEMBERED_MAX: usize = 4096;
 
 impl Judge {
     /// A judge for these rules.
@@ -121,6 +123,7 @@ impl Judge {
         Judge {
             rules,
             thresholds: BTreeMap::new(),
+            intervals: BTreeMap::new(),
         }
     }
 
@@ -172,7 +175,8 @@ impl Judge {
             first_marked_ns: sums.first_marked_ns,
             at_ns: sums.closed_ns,
         };
-        if sums.windows == 0 {
+        // A sibling median of 0 is no reference either.
+        if sums.windows == 0 || expected <= 0.0 {
             test.state = PathState::Void(sums.void.unwrap_or(VoidReason::NothingSent));
             return test;
         }
@@ -184,7 +188,7 @@ impl Judge {
             test.noise_variance = self.rules.noise.variance(expected, sums.windows);
         }
         test.p_value = self.p_value(&test);
-        test.ci95 = interval(&test);
+        test.ci95 = self.interval(&test);
         test.links = (evidence == Evidence::HopCounts)
             .then(|| self.link_tests(sums))
             .flatten();
@@ -198,7 +202,7 @@ impl Judge {
         if let Some(known) = self.thresholds.get(&key) {
             return *known;
         }
-        if self.thresholds.len() >= THRESHOLDS_MAX {
+        if self.thresholds.len() >= REMEMBERED_MAX {
             self.thresholds.clear();
         }
         let new = threshold(&self.rules, evidence, expected, windows);
@@ -253,16 +257,241 @@ impl Judge {
         };
         Some([link(sums.sent?, at_spine), link(sent_on, sums.received)])
     }
+
+    fn interval(&mut self, test: &PathTest) -> [f64; 2] {
+        let packets = test.expected.round().max(0.0) as u64;
+        let spread = 2.0 * test.noise_variance.sqrt();
+        let [low, _] = self.exact_interval(test.lost - spread, packets);
+        let [_, high] = self.exact_interval(test.lost + spread, packets);
+        [low, high]
+    }
+
+    fn exact_interval(&mut self, lost: f64, packets: u64) -> [f64; 2] {
+        let lost = (lost.max(0.0).round() as u64).min(packets);
+        if self.intervals.len() >= REMEMBERED_MAX {
+            self.intervals.clear();
+        }
+        *self
+            .intervals
+            .entry((lost, packets))
+            .or_insert_with(|| clopper_pearson(lost, packets, 0.95))
+    }
 }
 
-fn interval(test: &PathTest) -> [f64; 2] {
-    let packets = test.expected.round().max(0.0) as u64;
-    let whole = |lost: f64| (lost.max(0.0).round() as u64).min(packets);
-    if test.noise_variance == 0.0 {
-        return clopper_pearson(whole(test.lost), packets, 0.95);
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Aggregator;
+    use crate::rules::Reference;
+    use crate::threshold::Noise;
+    use crate::types::{Fabric, LeafId, SpineId};
+    use crate::window::{EndReason, HopRecord, Window};
+
+    const FABRIC: Fabric = Fabric {
+        leaves: 8,
+        spines: 2,
+    };
+
+    /// Two spines, S = 4,096 each.
+    fn window(counts: [u64; 2], congestion_dropped: [u64; 2]) -> Window {
+        Window {
+            src: LeafId(1),
+            dst: LeafId(2),
+            qpn: Qpn(7),
+            epoch: Epoch(3),
+            announced: 8_192,
+            marked: Some(8_192),
+            usable: vec![SpineId(0), SpineId(1)],
+            counts: counts.to_vec(),
+            sent: Some(vec![4_096; 2]),
+            congestion_dropped: congestion_dropped.to_vec(),
+            hops: None,
+            void: Vec::new(),
+            end: EndReason::Close,
+            first_marked_ns: Nanos(1),
+            closed_ns: Nanos(2),
+        }
     }
-    let spread = 2.0 * test.noise_variance.sqrt();
-    let [low, _] = clopper_pearson(whole(test.lost - spread), packets, 0.95);
-    let [_, high] = clopper_pearson(whole(test.lost + spread), packets, 0.95);
-    [low, high]
+
+    fn judged(rules: Rules, window: &Window) -> Vec<PathTest> {
+        let aggregate = Aggregator::new(rules).add(window).expect("a window");
+        Judge::new(rules).judge(&aggregate)
+    }
+
+    fn states(rules: Rules, window: &Window) -> Vec<PathState> {
+        judged(rules, window)
+            .iter()
+            .map(|test| test.state)
+            .collect()
+    }
+
+    /// Goal: by hand: 112 paths, alpha 1e-3/112 = 8.9e-6 each; P(Poisson(0.164) >= 4)
+    /// = 2.6e-5, >= 5 8.6e-7: 4 losses of 4,096 pass, 5 fail.
+    #[test]
+    fn source_counts_by_hand() {
+        let rules = Rules {
+            p_min: 1,
+            target_rate: 0.005,
+            ..Rules::new(FABRIC)
+        };
+        let tests = judged(rules, &window([4_092, 4_091], [0, 0]));
+        assert_eq!(tests[0].state, PathState::Healthy, "{:?}", tests[0]);
+        assert_eq!(tests[1].state, PathState::Failed, "{:?}", tests[1]);
+        assert_eq!((tests[0].threshold, tests[1].lost), (4_092.0, 5.0));
+        assert!(tests[1].p_value < 8.9e-6 && tests[0].p_value > 8.9e-6);
+        assert!((tests[1].rate - 5.0 / 4_096.0).abs() < 1e-12);
+    }
+
+    /// Goal: what our own queues dropped is no loss; in the paper preset it makes
+    /// the test void; more received than sent is void.
+    #[test]
+    fn own_drops_are_no_evidence() {
+        let rules = Rules {
+            p_min: 1,
+            ..Rules::new(FABRIC)
+        };
+        let dropped = window([3_000, 4_096], [1_096, 0]);
+        assert_eq!(states(rules, &dropped), [PathState::Healthy; 2]);
+        let paper = Rules {
+            p_min: 1,
+            ..Rules::paper(FABRIC)
+        };
+        assert_eq!(
+            states(paper, &dropped)[0],
+            PathState::Void(VoidReason::KnownDrops)
+        );
+        let twice = window([4_000, 4_097], [97, 0]);
+        assert_eq!(
+            states(rules, &twice),
+            [PathState::Void(VoidReason::MoreReceivedThanSent); 2]
+        );
+    }
+
+    /// Goal: a black hole fails by every kind of evidence, though nothing arrives.
+    #[test]
+    fn a_black_hole_fails() {
+        for evidence in [
+            Evidence::ReceiveOnly,
+            Evidence::SourceCounts,
+            Evidence::HopCounts,
+        ] {
+            let rules = Rules {
+                evidence,
+                p_min: 1,
+                ..Rules::new(FABRIC)
+            };
+            assert_eq!(
+                states(rules, &window([0, 4_096], [0, 0]))[0],
+                PathState::Failed,
+                "{evidence:?}"
+            );
+        }
+        let paper = Rules {
+            p_min: 1,
+            ..Rules::paper(FABRIC)
+        };
+        assert_eq!(
+            states(paper, &window([0, 4_096], [0, 0]))[0],
+            PathState::Failed
+        );
+    }
+
+    /// Goal: the paper's threshold by hand: lambda = 4,096, s = 2: 4,096 - 128.
+    #[test]
+    fn the_papers_test_by_hand() {
+        let rules = Rules {
+            p_min: 1,
+            threshold: ThresholdRule::Paper { sensitivity: 2.0 },
+            ..Rules::paper(FABRIC)
+        };
+        assert_eq!(
+            states(rules, &window([3_968, 3_967], [0, 0])),
+            [PathState::Healthy, PathState::Failed]
+        );
+    }
+
+    /// Goal: receive-only with the noise of random ties sees nothing at 4,096
+    /// packets, says so, and says what it could have seen.
+    #[test]
+    fn too_much_noise_abstains() {
+        let rules = Rules {
+            noise: Noise::RANDOM_TIE,
+            p_min: 1,
+            ..Rules::new(FABRIC).with_evidence(Evidence::ReceiveOnly)
+        };
+        let rules = Rules { p_min: 1, ..rules };
+        let test = &judged(rules, &window([4_090, 4_091], [0, 0]))[0];
+        assert_eq!(
+            test.state,
+            PathState::Abstained(AbstainReason::NoiseTooLarge)
+        );
+        assert!(
+            test.min_detectable_rate.expect("a dead path is seen") > 0.05,
+            "{test:?}"
+        );
+    }
+
+    /// Goal: without a close nothing is believed outside the paper preset, and a
+    /// link that changed voids its own path, or all of them without S.
+    #[test]
+    fn what_cannot_be_tested_is_void() {
+        let mut lost_close = window([1_000, 4_096], [0, 0]);
+        (lost_close.sent, lost_close.marked) = (None, None);
+        let source = Rules {
+            p_min: 1,
+            ..Rules::new(FABRIC)
+        };
+        let receive = Rules {
+            evidence: Evidence::ReceiveOnly,
+            ..source
+        };
+        for rules in [source, receive] {
+            assert_eq!(
+                states(rules, &lost_close),
+                [PathState::Void(VoidReason::NoClose); 2]
+            );
+        }
+        let announced = Rules {
+            reference: Reference::Announced,
+            ..receive
+        };
+        assert_eq!(states(announced, &lost_close)[0], PathState::Failed);
+        let mut changed = window([1_000, 4_096], [0, 0]);
+        changed.void = vec![(SpineId(0), VoidReason::LinkChanged)];
+        assert_eq!(
+            states(source, &changed),
+            [PathState::Void(VoidReason::LinkChanged), PathState::Healthy]
+        );
+        assert_eq!(
+            states(receive, &changed),
+            [PathState::Void(VoidReason::LinkChanged); 2]
+        );
+    }
+
+    /// Goal: hop counts split the loss: 30 lost on the downlink, 50 dropped in the
+    /// spine's queue count for neither link.
+    #[test]
+    fn hop_counts_split_the_path() {
+        let mut w = window([4_096 - 80, 4_096], [50, 0]);
+        let full = HopRecord {
+            received: Some(4_096),
+            sent: None,
+            dropped: Some(50),
+        };
+        w.hops = Some(vec![full, HopRecord::default()]);
+        let rules = Rules {
+            p_min: 1,
+            ..Rules::new(FABRIC).with_evidence(Evidence::HopCounts)
+        };
+        let rules = Rules { p_min: 1, ..rules };
+        let tests = judged(rules, &w);
+        let [up, down] = tests[0].links.expect("split");
+        assert_eq!((up.sent - up.received, down.sent - down.received), (0, 30));
+        assert!(!up.failed && down.failed);
+        assert_eq!(
+            tests[1].evidence,
+            Evidence::SourceCounts,
+            "no record, no split"
+        );
+    }
 }

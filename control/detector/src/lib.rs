@@ -29,9 +29,11 @@ pub mod judge;
 pub mod likelihood;
 pub mod localize;
 pub mod rules;
+pub mod sequential;
+mod spine;
 pub mod stats;
 pub mod tails;
-pub mod tally;
+mod tally;
 pub mod threshold;
 pub mod types;
 pub mod window;
@@ -42,7 +44,8 @@ pub use localize::{
     Cleared, Conviction, Localization, Localizer, LocalizerRules, Missing, Suspect,
 };
 pub use rules::{Evidence, KnownDrops, Reference, Rules, ThresholdRule};
-pub use stats::NoiseStats;
+pub use sequential::{Alarm, Sequential};
+pub use stats::{NoiseReport, NoiseStats};
 pub use threshold::Noise;
 pub use types::{Epoch, Fabric, LeafId, Link, Nanos, OutsideFabric, Path, Qpn, SpineId};
 pub use window::{EndReason, HopRecord, VoidReason, Window, WindowError};

@@ -55,3 +55,60 @@ impl NoiseStats {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::Aggregator;
+    use crate::judge::Judge;
+    use crate::rules::{Evidence, Rules};
+    use crate::types::{Epoch, Fabric, LeafId, Nanos, Qpn, SpineId};
+    use crate::window::{EndReason, Window};
+
+    /// Goal: by hand: lambda = 10,000; counts 30 above and 30 below give sigma 0.3;
+    /// a failed path (500 missing) is not noise.
+    #[test]
+    fn sigma_by_hand() {
+        let rules = Rules {
+            evidence: Evidence::ReceiveOnly,
+            noise: crate::Noise {
+                additive_packets: 40.0,
+                sigma: 0.0,
+            },
+            p_min: 1,
+            ..Rules::new(Fabric {
+                leaves: 2,
+                spines: 3,
+            })
+        };
+        let window = Window {
+            src: LeafId(0),
+            dst: LeafId(1),
+            qpn: Qpn(1),
+            epoch: Epoch(1),
+            announced: 30_000,
+            marked: Some(30_000),
+            usable: (0..3).map(SpineId).collect(),
+            counts: vec![10_030, 9_970, 9_500],
+            sent: None,
+            congestion_dropped: vec![0; 3],
+            hops: None,
+            void: Vec::new(),
+            end: EndReason::LastPsn,
+            first_marked_ns: Nanos(1),
+            closed_ns: Nanos(2),
+        };
+        let aggregate = Aggregator::new(rules).add(&window).expect("a window");
+        let tests = Judge::new(rules).judge(&aggregate);
+        let mut noise = NoiseStats::default();
+        for (sums, test) in aggregate.paths.iter().zip(&tests) {
+            noise.add(sums, test);
+        }
+        let report = noise.report();
+        assert!(
+            (report.sigma_over_sqrt_lambda - 0.3).abs() < 1e-12,
+            "{report:?}"
+        );
+        assert_eq!((report.paths, report.deficit_max_packets), (2, 30.0));
+    }
+}

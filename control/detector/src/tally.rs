@@ -149,4 +149,10 @@ mod tests {
         assert_eq!(cell.sum(6).expect("one slot").lost, 5.0);
         assert_eq!(cell.sum(7), None);
     }
+
+    /// Goal: the memory that the localizer's comment states.
+    #[test]
+    fn a_cell_takes_96_bytes() {
+        assert_eq!(size_of::<Cell>(), 96);
+    }
 }

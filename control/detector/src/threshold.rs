@@ -168,22 +168,41 @@ pub fn threshold(rules: &Rules, evidence: Evidence, expected: f64, windows: u32)
             additive + spread + tolerated as f64
         }
     };
-    // The same split for power: the noise may hide its additive term and, with
-    // probability (1 - power)/2, no more than its quantile.
+    Threshold {
+        allowed_loss,
+        min_detectable_rate: receive_only_limit(noise, packets, windows, allowed_loss),
+    }
+}
+
+/// The smallest rate that a receive-only test sees with probability [`POWER`].
+///
+/// The additive term widens the deficit like that many more losses of the same
+/// variance would, so it is added to packets, losses and threshold alike. The
+/// random term is given its quantile, and half of the misses.
+fn receive_only_limit(noise: Noise, packets: u64, windows: u32, allowed: f64) -> Option<f64> {
+    let additive = Noise {
+        sigma: 0.0,
+        ..noise
+    }
+    .variance(0.0, windows)
+    .ceil() as u64;
     let miss = 1.0 - POWER;
     let (hidden, power) = if noise.sigma > 0.0 {
+        let noise_sd = noise.sigma * (packets as f64).sqrt();
         (
-            additive + normal_quantile_above(miss / 2.0) * noise_sd,
+            normal_quantile_above(miss / 2.0) * noise_sd,
             1.0 - miss / 2.0,
         )
     } else {
-        (additive, POWER)
+        (0.0, POWER)
     };
-    let needed = (allowed_loss + hidden).floor() as u64 + 1;
-    Threshold {
-        allowed_loss,
-        min_detectable_rate: rate_for_power(packets, needed, power),
+    let needed = (allowed + hidden).floor() as u64 + 1;
+    if needed > packets {
+        return None;
     }
+    let shifted = rate_for_power(packets + additive, needed + additive, power)?;
+    let losses = shifted * (packets + additive) as f64 - additive as f64;
+    Some((losses / packets as f64).clamp(0.0, 1.0))
 }
 
 /// Packets per spine from which on one window's test sees `rate` with
@@ -247,7 +266,8 @@ mod tests {
         assert!((seen - 11.6).abs() < 0.1, "mean {seen} not 11.6");
     }
 
-    /// Goal: packets that each evidence needs stay within the project's targets
+    /// Goal: packets that each evidence needs, with alpha split over an 8x8 fabric,
+    /// stay within 10 % of the project's targets for one leaf pair
     /// (receive-only 5,000 / 2,500 / 1,800; source counts 3,400 / 1,700 / 1,150).
     #[test]
     fn packets_needed_meet_the_targets() {
@@ -261,8 +281,8 @@ mod tests {
                 let needed = packets_needed(&rules, rate).expect("reachable");
                 println!("{:?} {rate}: {needed} packets per spine", rules.evidence);
                 assert!(
-                    needed <= target + target / 2,
-                    "{:?} {rate}: {needed} far over {target}",
+                    needed <= target + target / 10,
+                    "{:?} {rate}: {needed} over {target}",
                     rules.evidence
                 );
             }

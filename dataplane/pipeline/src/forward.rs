@@ -93,6 +93,14 @@ impl<T: Token> Switch<T> {
         }
     }
 
+    /// Takes a packet that `port` has received damaged: its FCS was wrong.
+    pub fn ingress_damaged<S: Sink<T>>(&mut self, port: PortId, token: T, sink: &mut S) {
+        self.counters.rx += 1;
+        self.queues.count_received(port.index(), token.wire_len());
+        self.counters.drops[DropReason::BadFcs.index()] += 1;
+        sink.discard(token, DropReason::BadFcs);
+    }
+
     #[inline]
     fn decide<S: Sink<T>>(
         &mut self,
@@ -120,9 +128,11 @@ impl<T: Token> Switch<T> {
         }
         self.note_kind(frame, &parsed);
         match (port.kind, &mut self.state) {
-            (PortKind::Host, State::Leaf(_)) => self.from_host(now, in_port, frame, &parsed, sink),
+            (PortKind::Host, State::Leaf(_)) => {
+                self.take_from_host(now, in_port, frame, &parsed, sink)
+            }
             (PortKind::Fabric(Peer::Spine(spine)), State::Leaf(_)) => {
-                self.from_spine(now, &port, spine, frame, &parsed, sink)
+                self.take_from_spine(now, &port, spine, frame, &parsed, sink)
             }
             (PortKind::Fabric(Peer::Leaf(from)), State::Spine(_)) => {
                 self.through_spine(&port, from, frame, &parsed)
@@ -149,7 +159,7 @@ impl<T: Token> Switch<T> {
 
     /// From a host: nothing it says about marks, priorities or switches is believed.
     #[inline]
-    fn from_host<S: Sink<T>>(
+    fn take_from_host<S: Sink<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
@@ -176,14 +186,14 @@ impl<T: Token> Switch<T> {
         }
         match self.routes.lookup(parsed.destination) {
             Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
-            Some(NextHop::Leaf(leaf)) => self.to_leaf(now, in_port, leaf, frame, parsed),
+            Some(NextHop::Leaf(leaf)) => self.send_to_leaf(now, in_port, leaf, frame, parsed),
             None => Err(DropReason::NoRoute),
         }
     }
 
     /// Towards another leaf: measured or not, over which spine, marked or not.
     #[inline]
-    fn to_leaf(
+    fn send_to_leaf(
         &mut self,
         now: Nanos,
         in_port: usize,
@@ -233,17 +243,17 @@ impl<T: Token> Switch<T> {
             sprayer.pin(to, hash)
         };
         let mut count = Count::Nothing;
-        if let Class::Measured { mark, ends } = class {
-            if mark && let (Some(spine), Some(open)) = (spine, source.window()) {
-                frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
-                let dress = (open.marked == 0).then(|| Dress::of(frame, parsed));
-                count = Count::Marked {
-                    leaf: to,
-                    spine,
-                    ends,
-                    dress,
-                };
-            }
+        if let (Class::Measured { mark: true, ends }, Some(spine), Some(open)) =
+            (class, spine, source.window())
+        {
+            frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
+            let dress = (open.marked == 0).then(|| Dress::of(frame, parsed));
+            count = Count::Marked {
+                leaf: to,
+                spine,
+                ends,
+                dress,
+            };
         }
         let spine = spine.ok_or(DropReason::NoUplink)?;
         let port = uplinks[spine];
@@ -262,7 +272,7 @@ impl<T: Token> Switch<T> {
 
     /// From a spine: counted if marked, then to its host.
     #[inline]
-    fn from_spine<S: Sink<T>>(
+    fn take_from_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
         port: &Port,

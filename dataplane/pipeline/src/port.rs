@@ -172,7 +172,7 @@ impl<T> Queues<T> {
         // A port that was polled late may send what it missed, but no more than the slack.
         let start = egress.free_at_ps.max(now_ps.saturating_sub(self.slack_ps));
         egress.free_at_ps =
-            start + (u64::from(len + self.overhead_bytes) * egress.byte_ps_256 >> 8);
+            start + ((u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8);
         egress.counters.tx_packets += 1;
         egress.counters.tx_bytes += u64::from(len);
         Some(token)

@@ -101,8 +101,8 @@ pub struct Source {
     open: Option<Box<Open>>,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
-    closing: [Option<Box<Closed>>; CLOSING_MAX],
-    spare_closed: Vec<Box<Closed>>,
+    /// At most [`CLOSING_MAX`].
+    closing: Vec<Closed>,
     /// The last window of each colour: which flow, and when it closed.
     recent: [Option<(FlowKey, Nanos)>; 2],
     epoch: u32,
@@ -137,8 +137,7 @@ impl Source {
                 opened_at: Nanos(0),
                 last_at: Nanos(0),
             })),
-            closing: [const { None }; CLOSING_MAX],
-            spare_closed: (0..CLOSING_MAX).map(|_| Box::new(blank)).collect(),
+            closing: Vec::with_capacity(CLOSING_MAX),
             recent: [None; 2],
             epoch: 0,
             is_paper: config.is_paper,
@@ -191,11 +190,13 @@ impl Source {
                 counters.note(Note::MessagesRepeated);
                 return;
             }
-            // A flow that runs keeps its place until it is over; the newest that waits wins.
-            Some(old) if old.running && !old.track.is_over() => {
-                if self.open.as_ref().is_none_or(|open| open.key != old.key) {
-                    counters.note(Note::AnnouncementReplaced);
-                }
+            // The newest wins: it is the one whose packets are still to come.
+            Some(old)
+                if old.running
+                    && !old.track.is_over()
+                    && self.open.as_ref().is_none_or(|open| open.key != old.key) =>
+            {
+                counters.note(Note::AnnouncementReplaced);
             }
             Some(old) if !old.running => counters.note(Note::AnnouncementReplaced),
             _ => {}
@@ -257,7 +258,7 @@ impl Source {
 
     /// The destination whose flow should be measured next, if no window is open.
     pub fn select(&mut self, now: Nanos) -> Option<LeafId> {
-        if self.open.is_some() || self.spare_closed.is_empty() {
+        if self.open.is_some() || self.closing.len() == CLOSING_MAX {
             return None;
         }
         let mut available = LeafSet::EMPTY;
@@ -360,10 +361,12 @@ impl Source {
         })
     }
 
-    /// Closes the open window and returns it for its first close (`None` in the paper's protocol,
-    /// which has none).
-    pub fn close(&mut self, now: Nanos, counters: &mut Counters) -> Option<&mut Closed> {
-        let open = self.open.take()?;
+    /// Closes the open window; [`Source::due_close`] then has its close (in the paper's protocol
+    /// there is none).
+    pub fn close(&mut self, now: Nanos, counters: &mut Counters) {
+        let Some(open) = self.open.take() else {
+            return;
+        };
         counters.note(Note::WindowsClosed);
         let slot = &mut self.available[open.leaf.index()];
         if let Some(flow) = slot
@@ -376,14 +379,8 @@ impl Source {
             }
         }
         self.recent[(self.epoch & 1) as usize] = Some((open.key, now));
-        let closed = if self.is_paper {
-            None
-        } else {
-            self.spare_closed.pop()
-        };
-        let place = self.closing.iter_mut().find(|slot| slot.is_none());
-        let result = closed.zip(place).map(|(mut closed, place)| {
-            *closed = Closed {
+        if !self.is_paper {
+            self.closing.push(Closed {
                 key: open.key,
                 leaf: open.leaf,
                 epoch: open.epoch,
@@ -394,37 +391,28 @@ impl Source {
                 marked: open.marked,
                 repetition: 0,
                 next_at: now,
-            };
-            &mut **place.insert(closed)
-        });
+            });
+        }
         self.spare = Some(open);
-        result
     }
 
     /// The next close that is due for repetition.
-    pub fn due_close(&mut self, now: Nanos) -> Option<&mut Closed> {
-        self.closing
-            .iter_mut()
-            .flatten()
-            .find(|closed| closed.next_at <= now)
-            .map(|closed| &mut **closed)
+    pub fn due_close(&self, now: Nanos) -> Option<&Closed> {
+        self.closing.iter().find(|closed| closed.next_at <= now)
     }
 
     /// The copy of `epoch`'s close that was due has been sent.
     pub fn close_sent(&mut self, now: Nanos, epoch: u32) {
-        for slot in &mut self.closing {
-            if let Some(closed) = slot
-                && closed.epoch == epoch
-            {
-                closed.repetition += 1;
-                closed.next_at = now.plus(self.path_delay_ns_max);
-                if closed.repetition > CLOSE_REPEATS
-                    && let Some(done) = slot.take()
-                {
-                    self.spare_closed.push(done);
-                }
-            }
+        for closed in self
+            .closing
+            .iter_mut()
+            .filter(|closed| closed.epoch == epoch)
+        {
+            closed.repetition += 1;
+            closed.next_at = now.plus(self.path_delay_ns_max);
         }
+        self.closing
+            .retain(|closed| closed.repetition <= CLOSE_REPEATS);
     }
 }
 

@@ -445,8 +445,7 @@ impl<T: Token> Switch<T> {
         let Port { peer_mac, mac, .. } = self.ports[port];
         dress.write(
             token.header_mut(),
-            peer_mac,
-            mac,
+            (peer_mac, mac),
             self.message_port,
             header,
             is_set,

@@ -64,12 +64,12 @@ impl Dress {
             + message_len
     }
 
-    /// Writes the whole frame; `out` is of [`Dress::frame_len`].
+    /// Writes the whole frame between the MAC addresses (`to`, `from`); `out` is of
+    /// [`Dress::frame_len`].
     pub fn write(
         &self,
         out: &mut [u8],
-        to: MacAddr,
-        from: MacAddr,
+        (to, from): (MacAddr, MacAddr),
         port: u16,
         header: &Header,
         is_set: impl Fn(usize) -> bool,
@@ -138,8 +138,7 @@ mod tests {
         let mut out = vec![0u8; dress.frame_len(message::message_len(8, header.flags))];
         dress.write(
             &mut out,
-            MacAddr([2; 6]),
-            MacAddr([4; 6]),
+            (MacAddr([2; 6]), MacAddr([4; 6])),
             48791,
             &header,
             |_| true,

@@ -1,0 +1,193 @@
+//! The control thread: its own OS thread, with a tokio runtime that serves the socket.
+//!
+//! Every millisecond it takes the reports that wait, judges them and sends back thresholds. It
+//! never waits for an lcore and no lcore waits for it: what it misses while it hangs is counted
+//! by the switches.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use detector::{Nanos, Rules};
+use pipeline::report::Command;
+
+use crate::core::Core;
+use crate::published::{LcoreStatus, Published};
+use crate::seam::{Body, Seam, ToSwitch};
+use crate::socket;
+
+/// How often the rings are read.
+const ROUND: Duration = Duration::from_millis(1);
+/// The masks of available and covered destinations are reset this often (paper 3.4), in the
+/// lcores' time.
+const RESET_NS: u64 = 60_000_000_000;
+
+/// What the thread works with.
+#[derive(Clone, Debug)]
+pub struct ControlConfig {
+    /// Names of the switches, and of each one's ports.
+    pub switches: Vec<(String, Vec<String>)>,
+    /// How windows are judged.
+    pub rules: Rules,
+    /// Where to answer; nowhere if `None`.
+    pub socket: Option<PathBuf>,
+    /// What runs, for `show version`.
+    pub versions: Vec<(String, String)>,
+}
+
+/// The rings and counters that it shares with lcores.
+#[derive(Clone, Debug)]
+pub struct Shared {
+    /// Reports and commands.
+    pub seam: Arc<Seam>,
+    /// Published counters, per switch.
+    pub published: Arc<Vec<Published>>,
+    /// The lcore's own.
+    pub status: Arc<LcoreStatus>,
+}
+
+impl Shared {
+    /// For switches of so many ports each.
+    pub fn new(ports: impl IntoIterator<Item = usize>) -> Shared {
+        Shared {
+            seam: Arc::default(),
+            published: Arc::new(ports.into_iter().map(Published::new).collect()),
+            status: Arc::default(),
+        }
+    }
+}
+
+/// What the thread knows; the socket reads it between two rounds.
+pub struct State {
+    /// Its configuration.
+    pub config: ControlConfig,
+    /// Rings and counters.
+    pub shared: Shared,
+    /// Thresholds and verdicts.
+    pub core: Core,
+    reset_at_ns: u64,
+    /// Commands that a full ring refused.
+    pub commands_refused: u64,
+}
+
+impl State {
+    /// One round: all reports that wait, then what time alone causes.
+    pub fn round(&mut self) {
+        while let Some(report) = self.shared.seam.reports.pop() {
+            match report.body {
+                Body::Opened(opened) => {
+                    if let Some(command) = self.core.on_opened(&opened) {
+                        self.send(report.switch, command);
+                    }
+                }
+                Body::Window(window) => self.core.on_window(&window),
+            }
+        }
+        let now_ns = self.shared.status.now_ns.load(Ordering::Relaxed);
+        if now_ns >= self.reset_at_ns {
+            self.reset_at_ns = now_ns + RESET_NS;
+            self.core.expire(Nanos(now_ns));
+            for switch in 0..self.config.switches.len() {
+                self.send(switch as u16, Command::ResetMasks);
+            }
+        }
+    }
+
+    fn send(&mut self, switch: u16, command: Command) {
+        if self
+            .shared
+            .seam
+            .commands
+            .push(ToSwitch { switch, command })
+            .is_err()
+        {
+            self.commands_refused += 1;
+        }
+    }
+}
+
+/// The running thread.
+pub struct Control {
+    thread: JoinHandle<Core>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Control {
+    /// Starts it. `prepare` runs first on the new thread: there an embedding that pins its
+    /// threads gives this one the CPUs it may use.
+    ///
+    /// # Errors
+    /// When the socket cannot be bound, or no thread can be made.
+    pub fn start(
+        config: ControlConfig,
+        shared: Shared,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Control> {
+        let listener = config.socket.as_deref().map(socket::bind).transpose()?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stop_seen = Arc::clone(&stop);
+        let state = move || State {
+            core: Core::new(config.rules),
+            reset_at_ns: RESET_NS,
+            commands_refused: 0,
+            config,
+            shared,
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let thread = std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || {
+                prepare();
+                let state = Rc::new(RefCell::new(state()));
+                let local = tokio::task::LocalSet::new();
+                local.block_on(&runtime, run(Rc::clone(&state), listener, stop_seen));
+                drop(local);
+                drop(runtime);
+                match Rc::try_unwrap(state) {
+                    Ok(state) => state.into_inner().core,
+                    Err(_) => {
+                        unreachable!("all tasks that shared the state ended with their runtime")
+                    }
+                }
+            })?;
+        Ok(Control { thread, stop })
+    }
+
+    /// Stops it after a last look at the rings, and returns what it knows.
+    ///
+    /// # Panics
+    /// When the thread has panicked.
+    pub fn finish(self) -> Core {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut core = self
+            .thread
+            .join()
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        core.finish();
+        core
+    }
+}
+
+async fn run(state: Rc<RefCell<State>>, listener: Option<socket::Listener>, stop: Arc<AtomicBool>) {
+    if let Some(listener) = listener {
+        tokio::task::spawn_local(socket::serve(listener, Rc::clone(&state)));
+    }
+    let mut rounds = tokio::time::interval(ROUND);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        // Read before the round: what was pushed before the stop is then in it.
+        let is_last = stop.load(Ordering::Relaxed);
+        state.borrow_mut().round();
+        if is_last {
+            return;
+        }
+    }
+}

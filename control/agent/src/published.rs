@@ -1,0 +1,160 @@
+//! Counters that lcores publish every so many rounds and control reads at any time.
+//!
+//! The lcore's own counters are plain numbers. Copying them into these atomics now and then costs
+//! the packet path nothing between the copies, and needs no lock; a reader may see one counter a
+//! moment newer than another.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use pipeline::{Counters, DropReason, Note, PortCounters, PortId, Switch, Token};
+
+/// What one port publishes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PortSnapshot {
+    /// Its counters.
+    pub counters: PortCounters,
+    /// Bytes queued.
+    pub backlog_bytes: u64,
+    /// Whether the link is up.
+    pub is_up: bool,
+}
+
+const PORT_WORDS: usize = 9 + 8;
+const SWITCH_WORDS: usize = 5 + DropReason::COUNT + Note::COUNT;
+
+/// The published counters of one switch.
+#[derive(Debug)]
+pub struct Published {
+    switch: Vec<AtomicU64>,
+    ports: Vec<AtomicU64>,
+}
+
+impl Published {
+    /// Room for a switch of so many ports.
+    pub fn new(ports: usize) -> Published {
+        let zeros = |count| {
+            std::iter::repeat_with(AtomicU64::default)
+                .take(count)
+                .collect()
+        };
+        Published {
+            switch: zeros(SWITCH_WORDS),
+            ports: zeros(ports * PORT_WORDS),
+        }
+    }
+
+    /// Publishes; called by the lcore that owns `switch`.
+    pub fn publish<T: Token>(&self, switch: &Switch<T>) {
+        let c = switch.counters();
+        let head = [c.rx, c.generated, c.tx, c.consumed, c.queued];
+        let words = head.iter().chain(&c.drops).chain(&c.notes);
+        store(&self.switch, words.copied());
+        for (index, words) in self.ports.chunks_exact(PORT_WORDS).enumerate() {
+            let port = PortId(index as u16);
+            let p = switch.port_counters(port);
+            let fields = [
+                p.rx_packets,
+                p.rx_bytes,
+                p.enqueued,
+                p.tx_packets,
+                p.tx_bytes,
+                p.flushed,
+                p.backlog_bytes_max,
+                switch.depth_bytes(port, 0),
+                u64::from(switch.is_up(port)),
+            ];
+            store(words, fields.iter().chain(&p.tail_drops).copied());
+        }
+    }
+
+    /// The switch's counters as last published.
+    pub fn counters(&self) -> Counters {
+        let mut words = self.switch.iter().map(|word| word.load(Ordering::Relaxed));
+        let mut next = || words.next().unwrap_or(0);
+        let mut c = Counters {
+            rx: next(),
+            generated: next(),
+            tx: next(),
+            consumed: next(),
+            queued: next(),
+            ..Counters::default()
+        };
+        c.drops
+            .iter_mut()
+            .chain(&mut c.notes)
+            .for_each(|counter| *counter = next());
+        c
+    }
+
+    /// The ports as last published.
+    pub fn ports(&self) -> Vec<PortSnapshot> {
+        self.ports
+            .chunks_exact(PORT_WORDS)
+            .map(|words| {
+                let mut words = words.iter().map(|word| word.load(Ordering::Relaxed));
+                let mut next = || words.next().unwrap_or(0);
+                let mut counters = PortCounters {
+                    rx_packets: next(),
+                    rx_bytes: next(),
+                    enqueued: next(),
+                    tx_packets: next(),
+                    tx_bytes: next(),
+                    flushed: next(),
+                    backlog_bytes_max: next(),
+                    tail_drops: [0; 8],
+                };
+                let backlog_bytes = next();
+                let is_up = next() != 0;
+                counters
+                    .tail_drops
+                    .iter_mut()
+                    .for_each(|drops| *drops = next());
+                PortSnapshot {
+                    counters,
+                    backlog_bytes,
+                    is_up,
+                }
+            })
+            .collect()
+    }
+}
+
+fn store(places: &[AtomicU64], words: impl Iterator<Item = u64>) {
+    for (place, word) in places.iter().zip(words) {
+        place.store(word, Ordering::Relaxed);
+    }
+}
+
+/// What an lcore publishes about itself.
+#[derive(Debug, Default)]
+pub struct LcoreStatus {
+    /// Rounds of the poll loop.
+    pub rounds: AtomicU64,
+    /// Rounds in which it moved a packet.
+    pub busy_rounds: AtomicU64,
+    /// Its time, in nanoseconds.
+    pub now_ns: AtomicU64,
+    /// Flows completed or failed so far, of the testbed's own hosts.
+    pub flows_ended: AtomicU64,
+    /// It has been told to stop.
+    pub stop: AtomicBool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_stored_is_read_in_the_same_order() {
+        let published = Published::new(2);
+        store(&published.switch, 1..);
+        store(&published.ports, 1..);
+        let counters = published.counters();
+        assert_eq!((counters.rx, counters.queued, counters.drops[0]), (1, 5, 6));
+        assert_eq!(counters.notes[Note::COUNT - 1], SWITCH_WORDS as u64);
+        let ports = published.ports();
+        assert_eq!(ports.len(), 2);
+        assert_eq!(ports[0].counters.tail_drops[7], PORT_WORDS as u64);
+        assert!(ports[0].backlog_bytes == 8 && ports[0].is_up);
+    }
+}

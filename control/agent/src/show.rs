@@ -1,0 +1,180 @@
+//! What `spraycheck show` can ask for, as rows of named values.
+
+use std::sync::atomic::Ordering;
+
+use pipeline::{DropReason, Note};
+use serde_json::{Value, json};
+
+use crate::control::State;
+
+/// All that can be asked for.
+pub const WHAT: &[&str] = &[
+    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "version",
+];
+/// Rows of lists that grow: the latest ones are shown.
+const ROWS_MAX: usize = 256;
+
+/// The rows of `what`; `None` if there is no such thing.
+pub fn rows(state: &mut State, what: &str) -> Option<Vec<Value>> {
+    Some(match what {
+        "ports" => ports(state),
+        "queues" => queues(state),
+        "spines" => spines(state),
+        "flows" => flows(state),
+        "tests" => tests(state),
+        "links" => links(state),
+        "drops" => drops(state),
+        "lcores" => lcores(state),
+        "version" => state
+            .config
+            .versions
+            .iter()
+            .map(|(part, version)| json!({ "part": part, "version": version }))
+            .collect(),
+        _ => return None,
+    })
+}
+
+/// Calls `row` for every port with its switch's and its own name.
+fn each_port(
+    state: &State,
+    row: impl Fn(&str, &str, &crate::published::PortSnapshot) -> Value,
+) -> Vec<Value> {
+    let switches = state
+        .config
+        .switches
+        .iter()
+        .zip(state.shared.published.iter());
+    switches
+        .flat_map(|((switch, names), published)| {
+            let ports = published.ports();
+            let rows: Vec<Value> = names
+                .iter()
+                .zip(&ports)
+                .map(|(name, port)| row(switch, name, port))
+                .collect();
+            rows
+        })
+        .collect()
+}
+
+fn ports(state: &State) -> Vec<Value> {
+    each_port(state, |switch, name, port| {
+        json!({
+            "switch": switch, "port": name, "oper_status": if port.is_up { "up" } else { "down" },
+            "in_pkts": port.counters.rx_packets, "in_octets": port.counters.rx_bytes,
+            "out_pkts": port.counters.tx_packets, "out_octets": port.counters.tx_bytes,
+            "out_discards": port.counters.tail_drops.iter().sum::<u64>() + port.counters.flushed,
+        })
+    })
+}
+
+fn queues(state: &State) -> Vec<Value> {
+    each_port(state, |switch, name, port| {
+        json!({
+            "switch": switch, "port": name, "queue_bytes": port.backlog_bytes,
+            "max_queue_bytes": port.counters.backlog_bytes_max, "tail_drops_by_priority": port.counters.tail_drops,
+        })
+    })
+}
+
+/// Marked packets by leaf and spine over all judged windows: what a glance compares.
+fn spines(state: &State) -> Vec<Value> {
+    let mut sums = std::collections::BTreeMap::<_, (u64, u64)>::new();
+    for verdict in state.core.verdicts() {
+        let window = &verdict.window;
+        let Some(sent) = &window.sent else { continue };
+        for ((spine, &sent), &counted) in window.usable.iter().zip(sent).zip(&window.counts) {
+            let sum = sums.entry((window.dst, *spine)).or_default();
+            sum.0 += sent;
+            sum.1 += counted;
+        }
+    }
+    sums.into_iter()
+        .map(|((dst, spine), (sent, counted))| {
+            json!({ "to": dst, "via": spine, "marked_sent": sent, "marked_received": counted,
+                    "missing": sent.saturating_sub(counted) })
+        })
+        .collect()
+}
+
+fn latest<T>(all: &[T]) -> &[T] {
+    &all[all.len().saturating_sub(ROWS_MAX)..]
+}
+
+fn flows(state: &State) -> Vec<Value> {
+    latest(state.core.verdicts())
+        .iter()
+        .map(|verdict| {
+            let window = &verdict.window;
+            json!({
+                "src": window.src, "dst": window.dst, "qpn": window.qpn, "epoch": window.epoch,
+                "announced": window.announced, "marked": window.marked,
+                "received": window.counts.iter().sum::<u64>(), "k": window.usable.len(), "reason": window.end,
+            })
+        })
+        .collect()
+}
+
+fn tests(state: &State) -> Vec<Value> {
+    let tests: Vec<_> = latest(state.core.verdicts())
+        .iter()
+        .flat_map(|verdict| &verdict.tests)
+        .collect();
+    latest(&tests)
+        .iter()
+        .map(|test| {
+            json!({
+                "src": test.path.src, "via": test.path.spine, "dst": test.path.dst, "expected": test.expected,
+                "received": test.observed, "lost": test.lost, "threshold": test.threshold, "p_value": test.p_value,
+                "state": test.state, "min_detectable_rate": test.min_detectable_rate,
+            })
+        })
+        .collect()
+}
+
+fn links(state: &mut State) -> Vec<Value> {
+    let found = state.core.locate();
+    let convicted = found.convicted.iter().map(|c| {
+        json!({ "link": c.link, "state": "convicted", "drop_rate": c.drop_rate, "ci95": c.ci95, "paths": c.paths,
+                "packets": c.packets, "missing": null })
+    });
+    let suspects = found.suspects.iter().map(|s| {
+        json!({ "link": s.link, "state": "suspect", "drop_rate": s.drop_rate, "ci95": null, "paths": 1,
+                "packets": s.packets, "missing": s.missing })
+    });
+    convicted.chain(suspects).collect()
+}
+
+fn drops(state: &State) -> Vec<Value> {
+    let switches = state
+        .config
+        .switches
+        .iter()
+        .zip(state.shared.published.iter());
+    switches
+        .flat_map(|((switch, _), published)| {
+            let counters = published.counters();
+            let drops = DropReason::ALL.iter().map(|&reason| ("drop", reason.name(), counters.dropped(reason)));
+            let notes = Note::ALL.iter().map(|&note| ("note", note.name(), counters.noted(note)));
+            let rows: Vec<Value> = drops
+                .chain(notes)
+                .filter(|&(_, _, packets)| packets > 0)
+                .map(|(kind, name, packets)| json!({ "switch": switch, "kind": kind, "reason": name, "packets": packets }))
+                .collect();
+            rows
+        })
+        .collect()
+}
+
+fn lcores(state: &State) -> Vec<Value> {
+    let status = &state.shared.status;
+    let rounds = status.rounds.load(Ordering::Relaxed);
+    let busy = status.busy_rounds.load(Ordering::Relaxed);
+    vec![json!({
+        "lcore": 1, "switches": state.config.switches.len(), "rounds": rounds, "busy_rounds": busy,
+        "busy_share": if rounds == 0 { 0.0 } else { busy as f64 / rounds as f64 },
+        "time_ms": status.now_ns.load(Ordering::Relaxed) / 1_000_000,
+        "reports_waiting": state.shared.seam.reports.len(), "commands_refused": state.commands_refused,
+    })]
+}

@@ -1,0 +1,291 @@
+//! What an adapter, a connection and a flow are made of.
+//!
+//! Filled in by the testbed and the simulator; [`HostConfig::check`] runs in
+//! [`Host::new`](crate::Host::new), so that the packet path meets sound numbers only.
+
+use packet::{Address, MacAddr, Psn, Qpn, message};
+use thiserror::Error;
+
+/// Largest RDMA message (IBTA volume 1, 9.7.8): 2 GiB.
+pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
+
+/// The place of a connection in its host: counts from 0 in the order of opening.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct QpId(pub u32);
+
+/// A rate in bits per second, above zero.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct BitRate(u64);
+
+impl BitRate {
+    /// The rate of so many bits per second; `None` for zero.
+    pub const fn new(bits_per_second: u64) -> Option<BitRate> {
+        if bits_per_second == 0 {
+            None
+        } else {
+            Some(BitRate(bits_per_second))
+        }
+    }
+
+    /// The rate of so many Gbit/s; zero counts as one.
+    pub const fn gbps(gigabits_per_second: u64) -> BitRate {
+        let rate = if gigabits_per_second == 0 {
+            1
+        } else {
+            gigabits_per_second
+        };
+        BitRate(rate * 1_000_000_000)
+    }
+
+    /// Bits per second.
+    pub const fn bits_per_second(self) -> u64 {
+        self.0
+    }
+}
+
+/// A path MTU: payload bytes of a full packet, one of the five that IBTA 12.6 has.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct PathMtu(u32);
+
+impl PathMtu {
+    /// The largest one.
+    pub const MAX: PathMtu = PathMtu(4096);
+
+    /// The MTU of so many bytes: 256, 512, 1024, 2048 or 4096, else `None`.
+    pub const fn new(bytes: u32) -> Option<PathMtu> {
+        if bytes.is_power_of_two() && bytes >= 256 && bytes <= 4096 {
+            Some(PathMtu(bytes))
+        } else {
+            None
+        }
+    }
+
+    /// Bytes.
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// Packets of a message of so many bytes; an empty message is one packet.
+    pub const fn packets(self, bytes: u64) -> u64 {
+        let packets = bytes.div_ceil(1 << self.0.trailing_zeros());
+        if packets == 0 { 1 } else { packets }
+    }
+}
+
+/// How lost packets are found and sent again. Both ends of a connection use the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Recovery {
+    /// The receiver takes packets in any order and asks for single ones (IRN's bitmap, but with a
+    /// reorder window: in a sprayed fabric a packet that is late is not lost).
+    SelectiveRepeat {
+        /// A missing packet is lost once one this far ahead of it has arrived.
+        reorder_window_packets: u32,
+        /// It is also lost once it has been missing for between one and two times this long; a
+        /// request for it is repeated after this long.
+        hole_timeout_ns: u64,
+        /// Retransmission timeout while at most three packets are in flight.
+        rto_low_ns: u64,
+        /// Retransmission timeout otherwise.
+        rto_high_ns: u64,
+    },
+    /// The receiver drops what is out of order and the sender goes back, as Soft-RoCE does.
+    GoBackN {
+        /// Retransmission timeout.
+        rto_ns: u64,
+    },
+}
+
+impl Recovery {
+    /// Selective repeat with IRN's timeouts of a 100 Gbit/s fabric (100 and 320 us) and the
+    /// reorder window of 128 packets: the paper observes at most 100.
+    pub const SELECTIVE_REPEAT: Recovery = Recovery::SelectiveRepeat {
+        reorder_window_packets: 128,
+        hole_timeout_ns: 100_000,
+        rto_low_ns: 100_000,
+        rto_high_ns: 320_000,
+    };
+
+    /// Go-back-N with IRN's higher timeout.
+    pub const GO_BACK_N: Recovery = Recovery::GoBackN { rto_ns: 320_000 };
+
+    /// The same with every time multiplied: a testbed on shared cores is slower than a fabric.
+    pub const fn slowed(self, factor: u64) -> Recovery {
+        match self {
+            Recovery::SelectiveRepeat {
+                reorder_window_packets,
+                hole_timeout_ns,
+                rto_low_ns,
+                rto_high_ns,
+            } => Recovery::SelectiveRepeat {
+                reorder_window_packets,
+                hole_timeout_ns: hole_timeout_ns * factor,
+                rto_low_ns: rto_low_ns * factor,
+                rto_high_ns: rto_high_ns * factor,
+            },
+            Recovery::GoBackN { rto_ns } => Recovery::GoBackN {
+                rto_ns: rto_ns * factor,
+            },
+        }
+    }
+}
+
+/// An adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct HostConfig {
+    /// Its IP address.
+    pub address: Address,
+    /// Its MAC address.
+    pub mac: MacAddr,
+    /// MAC address of its leaf, to which every frame goes.
+    pub gateway_mac: MacAddr,
+    /// Rate of its link; every frame is paced to it.
+    pub link_rate: BitRate,
+    /// What a frame occupies on the link beyond its bytes: preamble, FCS and gap are 24.
+    pub frame_overhead_bytes: u32,
+    /// How much unused link time may be caught up on when the caller comes late.
+    pub slack_ns: u64,
+    /// Path MTU of all its connections.
+    pub mtu: PathMtu,
+    /// Packets that a connection may have in flight (IRN's cap at the bandwidth-delay product).
+    pub window_packets: u32,
+    /// Packets that a receiver places ahead of a missing one: a power of two, at least the
+    /// window of its peers.
+    pub receive_window_packets: u32,
+    /// Loss recovery.
+    pub recovery: Recovery,
+    /// Timeouts in a row without progress after which a connection fails (IBTA allows 7).
+    pub retry_max: u32,
+    /// A receiver acknowledges every so many packets, and where the sender asks for it.
+    pub ack_every_packets: u32,
+    /// DSCP of all its packets, below 64.
+    pub dscp: u8,
+    /// UDP port of spraycheck's messages.
+    pub message_port: u16,
+    /// Connections that it can hold.
+    pub qps_max: u32,
+    /// Flows that a connection can hold until they are complete and their event is polled.
+    pub flows_per_qp_max: u32,
+    /// Whether frames with a wrong ICRC are dropped. Frames without payload (the simulator's
+    /// form) have none to check.
+    pub check_icrc: bool,
+    /// Whether every payload byte received is compared with what was sent.
+    pub verify_payload: bool,
+}
+
+impl HostConfig {
+    /// An adapter on a 100 Gbit/s link with everything at its default.
+    pub fn new(address: Address, mac: MacAddr, gateway_mac: MacAddr) -> HostConfig {
+        HostConfig {
+            address,
+            mac,
+            gateway_mac,
+            link_rate: BitRate::gbps(100),
+            frame_overhead_bytes: 24,
+            slack_ns: 0,
+            mtu: PathMtu::MAX,
+            window_packets: 64,
+            receive_window_packets: 4096,
+            recovery: Recovery::SELECTIVE_REPEAT,
+            retry_max: 7,
+            ack_every_packets: 16,
+            dscp: 26,
+            message_port: message::DEFAULT_PORT,
+            qps_max: 2000,
+            flows_per_qp_max: 4,
+            check_icrc: true,
+            verify_payload: true,
+        }
+    }
+
+    /// Names the first setting that cannot work.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let wrong = |key, value: u64, want| Err(ConfigError { key, value, want });
+        let window = self.receive_window_packets;
+        if !window.is_power_of_two() || window > 1 << 22 {
+            let want = "a power of two up to 2^22";
+            return wrong("receive_window_packets", window.into(), want);
+        }
+        if self.window_packets == 0 || self.window_packets > window {
+            let want = "1 to receive_window_packets";
+            return wrong("window_packets", self.window_packets.into(), want);
+        }
+        if self.ack_every_packets == 0 {
+            return wrong("ack_every_packets", 0, "1 or more");
+        }
+        if self.dscp > 63 {
+            return wrong("dscp", self.dscp.into(), "0 to 63");
+        }
+        if self.qps_max == 0 || self.qps_max > 1 << 20 {
+            return wrong("qps_max", self.qps_max.into(), "1 to 2^20");
+        }
+        if self.flows_per_qp_max == 0 || self.flows_per_qp_max > 1 << 10 {
+            let want = "1 to 1024";
+            return wrong("flows_per_qp_max", self.flows_per_qp_max.into(), want);
+        }
+        if self.slack_ns > 1_000_000_000 {
+            return wrong("slack_ns", self.slack_ns, "at most one second");
+        }
+        if self.retry_max > 255 {
+            return wrong("retry_max", self.retry_max.into(), "0 to 255");
+        }
+        let (shortest, longest) = match self.recovery {
+            Recovery::SelectiveRepeat {
+                hole_timeout_ns: hole,
+                rto_low_ns: low,
+                rto_high_ns: high,
+                ..
+            } => (hole.min(low).min(high), hole.max(low).max(high)),
+            Recovery::GoBackN { rto_ns } => (rto_ns, rto_ns),
+        };
+        if shortest == 0 || longest > 1 << 40 {
+            return wrong(
+                "recovery",
+                shortest.min(longest),
+                "times of 1 ns to 2^40 ns",
+            );
+        }
+        Ok(())
+    }
+}
+
+/// A setting of [`HostConfig`] that cannot work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
+#[error("{key} is {value}; it must be {want}")]
+pub struct ConfigError {
+    /// Its name.
+    pub key: &'static str,
+    /// What it was.
+    pub value: u64,
+    /// What it may be.
+    pub want: &'static str,
+}
+
+/// A reliable connection, both directions.
+#[derive(Clone, Copy, Debug)]
+pub struct QpConfig {
+    /// Our queue pair number: above 1, below 2^24, unique in the host.
+    pub local_qpn: Qpn,
+    /// The peer's.
+    pub remote_qpn: Qpn,
+    /// The peer's address, of our family.
+    pub remote_address: Address,
+    /// UDP source port of our packets.
+    pub udp_source_port: u16,
+    /// PSN of the first packet that we send.
+    pub first_psn: Psn,
+    /// PSN of the first packet that the peer sends.
+    pub remote_first_psn: Psn,
+}
+
+/// Bytes to write to the peer, as one or more RDMA WRITE messages in a row.
+#[derive(Clone, Copy, Debug)]
+pub struct Flow {
+    /// The caller's name for it, in its event and its announcement.
+    pub flow_id: u64,
+    /// Payload bytes, above zero.
+    pub bytes: u64,
+    /// Bytes of each message but the last: 1 to 2^31.
+    pub message_bytes: u64,
+    /// Whether an `open` message tells the switches about it first.
+    pub announce: bool,
+}

@@ -1,0 +1,80 @@
+//! Counters of one host: plain numbers that only grow; readers take differences.
+
+/// What a host has sent, received, repaired and refused. Units are packets unless named.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Data packets sent, retransmissions included.
+    pub sent: u64,
+    /// Payload bytes sent, retransmissions included.
+    pub sent_bytes: u64,
+    /// Data packets sent again.
+    pub retransmitted: u64,
+    /// Flows announced by an `open` message.
+    pub announced: u64,
+    /// Acknowledgements sent.
+    pub acks_sent: u64,
+    /// Negative acknowledgements sent.
+    pub naks_sent: u64,
+    /// Retransmission timeouts.
+    pub timeouts: u64,
+    /// Flows completed.
+    pub flows_completed: u64,
+    /// Connections that gave up.
+    pub qps_failed: u64,
+
+    /// Frames handed to the host, whatever they were.
+    pub frames_received: u64,
+    /// Data packets accepted, each once.
+    pub received: u64,
+    /// Payload bytes accepted, each once.
+    pub received_bytes: u64,
+    /// Data packets that had arrived before: their retransmission was spurious.
+    pub spurious: u64,
+    /// New data packets that arrived behind a later one (go-back-N: ahead of a missing one, and
+    /// dropped).
+    pub out_of_order: u64,
+    /// How far behind the latest such a packet was at most.
+    pub out_of_order_distance_max: u64,
+    /// Acknowledgements that moved the sender forward.
+    pub acks_received: u64,
+    /// Acknowledgements that said nothing new.
+    pub acks_stale: u64,
+    /// Acknowledgements or requests for packets that were never sent.
+    pub acks_beyond_sent: u64,
+    /// Requests for a packet, obeyed.
+    pub naks_received: u64,
+    /// Requests not obeyed: for what is acknowledged, requested already or just sent again, or
+    /// beyond the table of repairs.
+    pub naks_ignored: u64,
+    /// Receiver-not-ready and fatal NAKs: this transport causes none, so they are not believed.
+    pub naks_unknown: u64,
+    /// Frames with ECN congestion experienced.
+    pub ce_marked: u64,
+    /// Congestion notification packets.
+    pub cnps_received: u64,
+    /// Payload that is not what was sent, or a write to the wrong place.
+    pub payload_errors: u64,
+
+    /// Frames that do not parse.
+    pub bad_frame: u64,
+    /// Packets to another address.
+    pub not_ours: u64,
+    /// ARP, plain IP, fragments: not for this transport.
+    pub not_roce: u64,
+    /// spraycheck's messages, which hosts ignore.
+    pub messages: u64,
+    /// Wrong ICRC.
+    pub bad_icrc: u64,
+    /// No connection of that number.
+    pub unknown_qp: u64,
+    /// Right connection, wrong sender.
+    pub wrong_source: u64,
+    /// To a connection that has failed.
+    pub failed_qp: u64,
+    /// An opcode or transport version that this transport does not take.
+    pub bad_opcode: u64,
+    /// A payload length that the opcode forbids, or a header that is cut.
+    pub bad_length: u64,
+    /// Data beyond the receive window.
+    pub beyond_window: u64,
+}

@@ -1,0 +1,173 @@
+//! Frames that a host writes: WRITE packets, acknowledgements, flow announcements.
+//!
+//! Called by [`Host::transmit`](crate::Host::transmit). A frame is written whole, with its ICRC,
+//! when the caller's room holds it, else its headers alone: a simulator carries no payload.
+
+use packet::bth::{self, BthFields};
+use packet::ip::{self, IpFields, UDP_HEADER_LEN};
+use packet::message::{self, FIXED_LEN};
+use packet::{Address, MacAddr, Opcode, Psn, Qpn, ROCE_PORT, ethernet, icrc};
+
+/// Room that [`Host::transmit`](crate::Host::transmit) needs in any case: the longest headers,
+/// those of an announcement over IPv6.
+pub const HEADER_ROOM: usize =
+    ethernet::HEADER_LEN + ip::V6_HEADER_LEN + UDP_HEADER_LEN + FIXED_LEN;
+
+/// AETH syndrome of an ACK: no credit count (IBTA volume 1, 9.7.5.1.2).
+pub(crate) const SYNDROME_ACK: u8 = 0x1f;
+/// AETH syndrome of a NAK for a PSN sequence error (table 58).
+pub(crate) const SYNDROME_NAK_SEQUENCE: u8 = 0x60;
+/// Initial TTL and hop limit.
+const TTL: u8 = 64;
+/// ECN-capable transport, ECT(0) (RFC 3168).
+const ECT0: u8 = 0b10;
+/// The key of the one memory region that there is.
+const REMOTE_KEY: u32 = 0x5350_434b;
+
+/// A frame that was written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Emitted {
+    /// Bytes of its headers; that many are in the caller's room in any case.
+    pub header_len: u32,
+    /// Bytes of the whole frame, Ethernet header to ICRC, without FCS. They are all written if
+    /// the room holds them.
+    pub wire_len: u32,
+}
+
+/// Where a connection's packets go.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Route {
+    pub(crate) source_mac: MacAddr,
+    pub(crate) gateway_mac: MacAddr,
+    pub(crate) source: Address,
+    pub(crate) destination: Address,
+    pub(crate) udp_source_port: u16,
+    pub(crate) dscp: u8,
+}
+
+impl Route {
+    /// Writes all up to UDP and returns the offset behind it.
+    #[inline]
+    fn write(&self, frame: &mut [u8], port: u16, payload_len: usize) -> usize {
+        ethernet::set_addresses(frame, self.gateway_mac, self.source_mac);
+        let kind = if self.source.as_v4().is_some() {
+            ethernet::IPV4
+        } else {
+            ethernet::IPV6
+        };
+        frame[ethernet::ETHERTYPE..ethernet::HEADER_LEN].copy_from_slice(&kind.to_be_bytes());
+        let fields = IpFields {
+            source: self.source,
+            destination: self.destination,
+            traffic_class: self.dscp << 2 | ECT0,
+            ttl: TTL,
+            payload_len: (UDP_HEADER_LEN + payload_len) as u16,
+        };
+        let udp = ethernet::HEADER_LEN + ip::write(&mut frame[ethernet::HEADER_LEN..], &fields);
+        ip::write_udp(
+            &mut frame[udp..],
+            self.udp_source_port,
+            port,
+            payload_len as u16,
+        );
+        udp + UDP_HEADER_LEN
+    }
+}
+
+/// The RDMA extended header of a WRITE.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Reth {
+    /// Byte of the connection's stream at which the message begins.
+    pub(crate) address: u64,
+    /// Length of the message.
+    pub(crate) message_bytes: u32,
+}
+
+/// Writes a data packet.
+#[inline]
+pub(crate) fn write_data(
+    frame: &mut [u8],
+    route: &Route,
+    fields: &BthFields,
+    reth: Option<Reth>,
+    payload: &[u8],
+) -> Emitted {
+    let extension = if reth.is_some() { bth::RETH_LEN } else { 0 };
+    let pad = usize::from(fields.pad);
+    let udp_len = bth::HEADER_LEN + extension + payload.len() + pad + bth::ICRC_LEN;
+    let at = route.write(frame, ROCE_PORT, udp_len);
+    bth::write(&mut frame[at..], fields);
+    let mut header_len = at + bth::HEADER_LEN;
+    if let Some(reth) = reth {
+        let out = &mut frame[header_len..header_len + bth::RETH_LEN];
+        out[..8].copy_from_slice(&reth.address.to_be_bytes());
+        out[8..12].copy_from_slice(&REMOTE_KEY.to_be_bytes());
+        out[12..].copy_from_slice(&reth.message_bytes.to_be_bytes());
+        header_len += bth::RETH_LEN;
+    }
+    let end = header_len + payload.len() + pad;
+    if frame.len() >= end + bth::ICRC_LEN {
+        frame[header_len..header_len + payload.len()].copy_from_slice(payload);
+        frame[end - pad..end].fill(0);
+        seal(frame, at, end);
+    }
+    Emitted {
+        header_len: header_len as u32,
+        wire_len: (end + bth::ICRC_LEN) as u32,
+    }
+}
+
+/// Writes an ACK or, by its syndrome, a NAK. `messages` is the MSN, 24 bits.
+pub(crate) fn write_ack(
+    frame: &mut [u8],
+    route: &Route,
+    destination_qp: Qpn,
+    psn: Psn,
+    syndrome: u8,
+    messages: u32,
+) -> Emitted {
+    let udp_len = bth::HEADER_LEN + bth::AETH_LEN + bth::ICRC_LEN;
+    let at = route.write(frame, ROCE_PORT, udp_len);
+    let fields = BthFields {
+        opcode: Opcode::ACK,
+        destination_qp,
+        psn,
+        ack_req: false,
+        pad: 0,
+    };
+    bth::write(&mut frame[at..], &fields);
+    let aeth = at + bth::HEADER_LEN;
+    let word = u32::from(syndrome) << 24 | (messages & 0x00ff_ffff);
+    frame[aeth..aeth + bth::AETH_LEN].copy_from_slice(&word.to_be_bytes());
+    let end = aeth + bth::AETH_LEN;
+    seal(frame, at, end);
+    Emitted {
+        header_len: end as u32,
+        wire_len: (end + bth::ICRC_LEN) as u32,
+    }
+}
+
+/// Writes a message of spraycheck's own.
+pub(crate) fn write_message(
+    frame: &mut [u8],
+    route: &Route,
+    port: u16,
+    header: &message::Header,
+) -> Emitted {
+    let at = route.write(frame, port, FIXED_LEN);
+    let len = message::write(&mut frame[at..], header, |_| false, |_| 0);
+    Emitted {
+        header_len: (at + len) as u32,
+        wire_len: (at + len) as u32,
+    }
+}
+
+/// Puts the ICRC at `end`; the BTH is at `bth_at`.
+#[inline]
+fn seal(frame: &mut [u8], bth_at: usize, end: usize) {
+    let udp_at = bth_at - UDP_HEADER_LEN - ethernet::HEADER_LEN;
+    // Headers of our own making always have one.
+    if let Some(crc) = icrc::icrc(&frame[ethernet::HEADER_LEN..end], udp_at) {
+        frame[end..end + bth::ICRC_LEN].copy_from_slice(&crc);
+    }
+}

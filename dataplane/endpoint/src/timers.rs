@@ -1,0 +1,118 @@
+//! One deadline per connection, the earliest of all at hand.
+//!
+//! A binary heap with a position per connection. Deadlines mostly move later (every
+//! acknowledgement does that), so a later one is not entered until the earlier has come up: a
+//! steady stream costs one move per timeout and connection, not one per packet.
+
+/// No deadline.
+pub(crate) const NEVER: u64 = u64::MAX;
+const ABSENT: u32 = u32::MAX;
+
+#[derive(Debug)]
+pub(crate) struct Timers {
+    heap: Vec<(u64, u32)>,
+    place: Box<[u32]>,
+}
+
+impl Timers {
+    /// Room for connections `0..count`.
+    pub(crate) fn new(count: usize) -> Timers {
+        Timers {
+            heap: Vec::with_capacity(count),
+            place: vec![ABSENT; count].into(),
+        }
+    }
+
+    /// A time at or before the earliest deadline.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(u64, u32)> {
+        self.heap.first().copied()
+    }
+
+    /// Sees to it that `qp` comes up at `at` or earlier.
+    #[inline]
+    pub(crate) fn at_latest(&mut self, qp: u32, at: u64) {
+        let place = self.place[qp as usize];
+        if at == NEVER {
+            return;
+        }
+        if place == ABSENT {
+            self.heap.push((at, qp));
+            self.rise(self.heap.len() - 1);
+        } else if at < self.heap[place as usize].0 {
+            self.heap[place as usize].0 = at;
+            self.rise(place as usize);
+        }
+    }
+
+    /// Moves the first entry to `at`, or takes it out.
+    pub(crate) fn move_first(&mut self, at: u64) {
+        if at == NEVER {
+            let (_, qp) = self.heap.swap_remove(0);
+            self.place[qp as usize] = ABSENT;
+            if self.heap.is_empty() {
+                return;
+            }
+        } else {
+            self.heap[0].0 = at;
+        }
+        self.sink(0);
+    }
+
+    fn rise(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        while at > 0 && entry < self.heap[(at - 1) / 2] {
+            self.put(at, self.heap[(at - 1) / 2]);
+            at = (at - 1) / 2;
+        }
+        self.put(at, entry);
+    }
+
+    fn sink(&mut self, mut at: usize) {
+        let entry = self.heap[at];
+        loop {
+            let mut child = 2 * at + 1;
+            if child + 1 < self.heap.len() && self.heap[child + 1] < self.heap[child] {
+                child += 1;
+            }
+            if child >= self.heap.len() || entry <= self.heap[child] {
+                break;
+            }
+            self.put(at, self.heap[child]);
+            at = child;
+        }
+        self.put(at, entry);
+    }
+
+    fn put(&mut self, at: usize, entry: (u64, u32)) {
+        self.heap[at] = entry;
+        self.place[entry.1 as usize] = at as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Goal: deadlines come up in order, each at the earliest time it was given.
+        #[test]
+        fn deadlines_come_up_in_order(asked in proptest::collection::vec((0u32..50, 0u64..1000), 1..200)) {
+            let mut timers = Timers::new(50);
+            let mut earliest = [NEVER; 50];
+            for (qp, at) in asked {
+                timers.at_latest(qp, at);
+                earliest[qp as usize] = earliest[qp as usize].min(at);
+            }
+            let mut wanted: Vec<_> = (0..50u32).map(|qp| (earliest[qp as usize], qp)).filter(|e| e.0 != NEVER).collect();
+            wanted.sort();
+            let mut got = Vec::new();
+            while let Some(first) = timers.first() {
+                got.push(first);
+                timers.move_first(NEVER);
+            }
+            prop_assert_eq!(got, wanted);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Workloads: who is connected with whom, and who sends what next.
+//!
+//! A [`Workload`] is a plain value over all hosts, known everywhere alike. What runs on a host is
+//! its [`Script`], which sees the events of its own host and nothing else: hosts keep in step by
+//! the data that they receive, as the ranks of a collective do, so that a script can run on any
+//! thread or in a simulator. [`Workload::script`] makes it, [`Script::start`] and
+//! [`Script::on_event`] tell what to post.
+
+mod plan;
+mod script;
+
+pub use plan::{HostId, QpPlan, Workload, WorkloadConfig, WorkloadError, WorkloadKind};
+pub use script::{FlowTotals, Post, Script};

@@ -1,0 +1,390 @@
+//! The poll loop of a testbed: all switches, links and hosts of a fabric, run to completion on
+//! one lcore.
+//!
+//! One round: every link is emptied into the switch or host at its end (pull), every host and
+//! every egress port sends what is due (push), and what time alone causes is done (tick). Fabric
+//! time advances by a fixed step per round, so a run depends on its seed alone, not on the speed
+//! of the machine or a stalled core.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use agent::published::{LcoreStatus, Published};
+use agent::seam::Seam;
+use config::fabric::Fabric;
+use dpdk::{Burst, Eal, Error, Mempool};
+use endpoint::workload::FlowTotals;
+use pipeline::report::Command;
+use pipeline::{Counters, Nanos, PortCounters, PortId, Switch, Token};
+
+use crate::hosts::Hosts;
+use crate::packet::{LcoreSink, Packet};
+use crate::trace::Trace;
+use crate::wire::Wire;
+
+/// Rounds between two looks at the clock, the stop flag and the published counters.
+const ROUNDS_PER_LOOK: u64 = 256;
+/// Packets that one port moves in one round at most.
+const BURST: usize = 32;
+
+/// A switch and the links of its ports.
+struct Node {
+    switch: Switch<Packet>,
+    /// Per port, the link that ends there.
+    incoming: Vec<usize>,
+    /// Per port, the link that begins there.
+    outgoing: Vec<usize>,
+    /// Per port, the last state of its link.
+    up: Vec<bool>,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// The workload is done and the last verdicts are out.
+    Done,
+    /// It was told to stop.
+    Stopped,
+    /// The time limit passed.
+    Limit,
+    /// Fabric time went on without a packet or an event.
+    Stuck,
+}
+
+/// What a run leaves behind.
+pub struct Outcome {
+    /// Why it ended.
+    pub ending: Ending,
+    /// Counters of each switch and its ports, and whether both conservation laws hold.
+    pub switches: Vec<(Counters, Vec<PortCounters>, bool)>,
+    /// Per fabric link in the order of the configuration: packets sent, lost, damaged.
+    pub links: Vec<LinkOutcome>,
+    /// Whether every link's law holds.
+    pub links_conserved: bool,
+    /// Packets still on links.
+    pub in_flight: u64,
+    /// Packets that links lost or damaged.
+    pub link_injected: u64,
+    /// The hosts' flows.
+    pub flows: FlowTotals,
+    /// Whether a host saw a wrong byte, and other things that must not be.
+    pub host_errors: u64,
+    /// Link traversals.
+    pub packet_hops: u64,
+    /// Fabric time at the end.
+    pub now: Nanos,
+    /// Wall-clock time of the loop.
+    pub elapsed: Duration,
+    /// Packet buffers that were not given back: a leak.
+    pub leaked: u32,
+    /// The recorded calls, if recording was asked for.
+    pub trace: Option<Trace>,
+}
+
+/// What a link did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LinkOutcome {
+    /// Packets that entered it.
+    pub seen: u64,
+    /// Packets that it lost or damaged.
+    pub lost: u64,
+}
+
+/// What the loop shares with the other threads.
+#[derive(Clone)]
+pub struct Shared {
+    /// Reports and commands.
+    pub seam: Arc<Seam>,
+    /// Per switch.
+    pub published: Arc<Vec<Published>>,
+    /// The lcore's own.
+    pub status: Arc<LcoreStatus>,
+}
+
+/// All of a testbed.
+pub struct FabricLoop {
+    now: Nanos,
+    step_ns: u64,
+    settle_ns: u64,
+    limit: Duration,
+    is_interleaved: bool,
+    nodes: Vec<Node>,
+    wires: Vec<Wire>,
+    fabric_wires: usize,
+    hosts: Hosts,
+    sink: LcoreSink,
+    shared: Shared,
+    pool: Mempool,
+    trace: Option<Trace>,
+}
+
+impl FabricLoop {
+    /// Builds the fabric. Everything that a run needs is allocated here.
+    ///
+    /// # Errors
+    /// When DPDK has no memory for the rings.
+    pub fn new(
+        eal: &Eal,
+        fabric: &Fabric,
+        pool: Mempool,
+        shared: Shared,
+        record: bool,
+    ) -> Result<FabricLoop, Error> {
+        let mut wires = Vec::new();
+        let mut nodes: Vec<Node> = fabric
+            .switches
+            .iter()
+            .map(|switch| Node {
+                switch: Switch::new(&switch.config),
+                incoming: vec![usize::MAX; switch.config.ports.len()],
+                outgoing: vec![usize::MAX; switch.config.ports.len()],
+                up: vec![true; switch.config.ports.len()],
+            })
+            .collect();
+        for (index, link) in fabric.links.iter().enumerate() {
+            let seed = fabric.testbed.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64;
+            wires.push(Wire::new(eal, &format!("link{index}"), &link.faults, seed)?);
+            nodes[link.from.0].outgoing[link.from.1.index()] = index;
+            nodes[link.to.0].incoming[link.to.1.index()] = index;
+        }
+        let fabric_wires = wires.len();
+        for (index, host) in fabric.hosts.iter().enumerate() {
+            let node = &mut nodes[host.leaf];
+            node.incoming[host.port.index()] = wires.len();
+            wires.push(Wire::new(eal, &format!("host{index}tx"), &[], 0)?);
+            node.outgoing[host.port.index()] = wires.len();
+            wires.push(Wire::new(eal, &format!("host{index}rx"), &[], 0)?);
+        }
+        let mut loop_ = FabricLoop {
+            now: Nanos(0),
+            step_ns: fabric.step_ns(),
+            settle_ns: fabric.settle_ns(),
+            limit: fabric.limit(),
+            is_interleaved: fabric.testbed.interleave,
+            hosts: Hosts::new(fabric, fabric_wires),
+            nodes,
+            wires,
+            fabric_wires,
+            sink: LcoreSink {
+                pool: pool.clone(),
+                seam: Arc::clone(&shared.seam),
+                switch: 0,
+            },
+            shared,
+            pool,
+            trace: record.then(Trace::default),
+        };
+        for &(switch, port) in &fabric.disabled {
+            let command = Command::SetEnabled { port, enabled: false };
+            loop_.apply(switch, command);
+        }
+        Ok(loop_)
+    }
+
+    /// Runs until the workload is done, the limit has passed or somebody says stop.
+    pub fn run(mut self) -> Outcome {
+        let started = Instant::now();
+        let mut round = 0u64;
+        let mut busy_rounds = 0u64;
+        let mut done_at = None;
+        let mut last_busy = Nanos(0);
+        self.hosts.start(self.now);
+        let ending = loop {
+            self.now = self.now.plus(self.step_ns);
+            let pulled = self.pull();
+            let pushed = self.push();
+            self.tick();
+            if pulled + pushed > 0 {
+                busy_rounds += 1;
+                last_busy = self.now;
+            }
+            round += 1;
+            if round.is_multiple_of(ROUNDS_PER_LOOK) {
+                self.commands();
+                self.publish(round, busy_rounds);
+                if self.shared.status.stop.load(Ordering::Relaxed) {
+                    break Ending::Stopped;
+                }
+                if started.elapsed() >= self.limit {
+                    break Ending::Limit;
+                }
+            }
+            if self.hosts.are_done() {
+                let at = *done_at.get_or_insert(self.now);
+                if self.now >= at.plus(self.settle_ns) {
+                    break Ending::Done;
+                }
+            } else if self.now >= last_busy.plus(60_000_000_000) {
+                break Ending::Stuck;
+            }
+        };
+        self.publish(round, busy_rounds);
+        self.outcome(ending, started.elapsed())
+    }
+
+    /// Empties every link into what is at its end. Returns packets moved.
+    fn pull(&mut self) -> usize {
+        let mut burst = Burst::new();
+        let mut moved = 0;
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            self.sink.switch = index as u16;
+            for (port, &wire) in node.incoming.iter().enumerate() {
+                let Some(wire) = self.wires.get_mut(wire) else { continue };
+                if wire.is_idle() {
+                    continue;
+                }
+                let port = PortId(port as u16);
+                wire.receive(self.now, &mut burst);
+                moved += burst.len();
+                for mbuf in burst.drain() {
+                    let packet = Packet(mbuf);
+                    if let Some(trace) = &mut self.trace {
+                        trace.ingress(index, self.now, port, packet.header());
+                    }
+                    node.switch.ingress(self.now, port, packet, &mut self.sink);
+                    if self.is_interleaved {
+                        drain_ports(node, index, self.now, &mut self.wires, &mut self.trace);
+                    }
+                }
+                while let Some(mbuf) = wire_damaged(&mut self.wires, node.incoming[port.index()]) {
+                    moved += 1;
+                    let packet = Packet(mbuf);
+                    if let Some(trace) = &mut self.trace {
+                        trace.damaged(index, self.now, port, packet.header());
+                    }
+                    node.switch.ingress_damaged(port, packet, &mut self.sink);
+                }
+            }
+        }
+        moved + self.hosts.receive(self.now, &mut self.wires)
+    }
+
+    /// Every host and every egress port sends what is due. Returns packets moved.
+    fn push(&mut self) -> usize {
+        let mut moved = self.hosts.transmit(self.now, &self.pool, &mut self.wires);
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            moved += drain_ports(node, index, self.now, &mut self.wires, &mut self.trace);
+        }
+        moved
+    }
+
+    fn tick(&mut self) {
+        for (index, node) in self.nodes.iter_mut().enumerate() {
+            self.sink.switch = index as u16;
+            for port in 0..node.up.len() {
+                let Some(wire) = self.wires.get(node.outgoing[port]) else { continue };
+                let up = wire.is_up(self.now);
+                if up != node.up[port] {
+                    node.up[port] = up;
+                    let port = PortId(port as u16);
+                    if let Some(trace) = &mut self.trace {
+                        trace.link(index, self.now, port, up);
+                    }
+                    node.switch.set_link(self.now, port, up, &mut self.sink);
+                }
+            }
+            if let Some(trace) = &mut self.trace {
+                trace.tick(index, self.now);
+            }
+            node.switch.tick(self.now, &mut self.sink);
+        }
+        self.hosts.tick(self.now);
+    }
+
+    fn commands(&mut self) {
+        while let Some(to) = self.shared.seam.commands.pop() {
+            self.apply(usize::from(to.switch), to.command);
+        }
+    }
+
+    fn apply(&mut self, switch: usize, command: Command) {
+        let Some(node) = self.nodes.get_mut(switch) else { return };
+        self.sink.switch = switch as u16;
+        if let Some(trace) = &mut self.trace {
+            trace.command(switch, self.now, command);
+        }
+        node.switch.apply(self.now, command, &mut self.sink);
+    }
+
+    fn publish(&self, round: u64, busy_rounds: u64) {
+        for (node, published) in self.nodes.iter().zip(self.shared.published.iter()) {
+            published.publish(&node.switch);
+        }
+        let status = &self.shared.status;
+        status.rounds.store(round, Ordering::Relaxed);
+        status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
+        status.now_ns.store(self.now.0, Ordering::Relaxed);
+        let totals = self.hosts.totals();
+        status.flows_ended.store(totals.completed + totals.failed, Ordering::Relaxed);
+    }
+
+    fn outcome(self, ending: Ending, elapsed: Duration) -> Outcome {
+        let FabricLoop { now, nodes, wires, fabric_wires, hosts, pool, trace, sink, .. } = self;
+        let links: Vec<LinkOutcome> = wires[..fabric_wires]
+            .iter()
+            .map(|wire| LinkOutcome { seen: wire.sent, lost: wire.lost + wire.corrupted })
+            .collect();
+        let switches = nodes
+            .iter()
+            .map(|Node { switch, .. }| {
+                let ports = (0..switch.ports_len()).map(|p| *switch.port_counters(PortId(p as u16)));
+                (switch.counters().clone(), ports.collect(), switch.is_conserved())
+            })
+            .collect();
+        let mut outcome = Outcome {
+            ending,
+            switches,
+            links_conserved: wires.iter().all(Wire::is_conserved),
+            in_flight: wires.iter().map(Wire::in_flight).sum(),
+            link_injected: links.iter().map(|link| link.lost).sum(),
+            links,
+            flows: hosts.totals(),
+            host_errors: hosts.errors(),
+            packet_hops: wires.iter().map(|wire| wire.sent).sum(),
+            now,
+            elapsed,
+            leaked: 0,
+            trace,
+        };
+        // What was queued or on its way goes back to the pool; then nothing may be out.
+        drop((nodes, wires, hosts, sink));
+        outcome.leaked = pool.in_use();
+        outcome
+    }
+}
+
+fn wire_damaged(wires: &mut [Wire], wire: usize) -> Option<dpdk::Mbuf> {
+    wires.get_mut(wire)?.receive_damaged()
+}
+
+/// Sends what is due on all ports of a switch, as far as the links take it.
+fn drain_ports(
+    node: &mut Node,
+    index: usize,
+    now: Nanos,
+    wires: &mut [Wire],
+    trace: &mut Option<Trace>,
+) -> usize {
+    let mut burst = Burst::new();
+    let mut moved = 0;
+    for (port, &wire) in node.outgoing.iter().enumerate() {
+        let port = PortId(port as u16);
+        if node.switch.next_departure(port).is_none_or(|at| at > now) {
+            continue;
+        }
+        let Some(wire) = wires.get_mut(wire) else { continue };
+        for _ in 0..wire.room().min(BURST) {
+            let Some(packet) = node.switch.egress(now, port) else { break };
+            if let Some(trace) = trace {
+                trace.egress(index, now, port, packet.header());
+            }
+            if let Err(mbuf) = burst.push(packet.0) {
+                drop(mbuf);
+            }
+        }
+        moved += burst.len();
+        wire.send(now, &mut burst);
+    }
+    moved
+}
