@@ -8,6 +8,7 @@ pub mod control;
 pub mod core;
 pub mod evidence;
 pub mod published;
+pub mod result;
 pub mod seam;
 pub mod show;
 pub mod socket;

@@ -1,1 +1,23 @@
 //! Configuration: parsed, validated, resolved.
+//!
+//! What people write (flags, TOML) becomes values that cannot be wrong, or a message that says
+//! where the mistake is and what to do. [`TestbedConfig`] describes a whole fabric and
+//! [`Fabric`] resolves it into its switches. No DPDK here: the command and the daemon both link
+//! this.
+
+pub mod choice;
+mod document;
+pub mod error;
+pub mod fabric;
+pub mod fault;
+pub mod quantity;
+pub mod request;
+pub mod testbed;
+
+pub use choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
+pub use error::ConfigError;
+pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
+pub use fault::{FaultSpec, LinkFault};
+pub use quantity::{Bytes, Probability, Rate, Time};
+pub use request::{ReplayRequest, TestbedRequest};
+pub use testbed::{FaultList, LinkList, TestbedConfig, TestbedFile, TestbedLayer};

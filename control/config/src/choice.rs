@@ -1,0 +1,249 @@
+//! Settings that are one word of a few, as flags, TOML and JSON spell them.
+//!
+//! A wrong word is refused with the list and, for a slip, the word that was probably meant.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::error::nearest;
+use crate::quantity::text;
+
+/// A word that is none of a setting's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("\"{word}\" is no {wanted}; {}choose one of {}", hint(.word, .words), .words.join(", "))]
+pub struct ChoiceError {
+    word: String,
+    wanted: &'static str,
+    words: &'static [&'static str],
+}
+
+fn hint(word: &str, words: &[&str]) -> String {
+    match nearest(word, words.iter().copied()) {
+        Some(meant) => format!("did you mean \"{meant}\"? Otherwise "),
+        None => String::new(),
+    }
+}
+
+macro_rules! choice {
+    ($(#[doc = $doc:literal])+ $name:ident, $wanted:literal, {
+        $($(#[doc = $item_doc:literal])+ $item:ident = $word:literal,)+
+    }) => {
+        $(#[doc = $doc])+
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum $name { $($(#[doc = $item_doc])+ $item,)+ }
+
+        impl $name {
+            /// All words, in the order of the documentation.
+            pub const WORDS: &[&str] = &[$($word,)+];
+
+            /// Its word.
+            pub const fn word(self) -> &'static str {
+                match self { $($name::$item => $word,)+ }
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = ChoiceError;
+
+            fn from_str(word: &str) -> Result<$name, ChoiceError> {
+                match word {
+                    $($word => Ok($name::$item),)+
+                    _ => Err(ChoiceError {
+                        word: word.to_owned(),
+                        wanted: $wanted,
+                        words: $name::WORDS,
+                    }),
+                }
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.word())
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.word())
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<$name, D::Error> {
+                text::read(deserializer, $wanted)
+            }
+        }
+    };
+}
+
+choice! {
+    /// Where all settings start from.
+    Preset, "preset", {
+        /// This project's way: ties to the fewest measured packets, first copies marked, closes.
+        Default = "default",
+        /// The paper's way: random ties, all copies marked, windows that end at the last PSN.
+        Paper = "paper",
+    }
+}
+
+choice! {
+    /// Who sends to whom.
+    Workload, "workload", {
+        /// Everybody to everybody else, in shifted permutations.
+        AllToAll = "all-to-all",
+        /// Everybody to the next, in steps (each leaf has one destination).
+        RingAllreduce = "ring-allreduce",
+        /// Everybody to one other host, by chance.
+        Permutation = "permutation",
+        /// All to one.
+        Incast = "incast",
+        /// Hosts in pairs, both ways.
+        Pairs = "pairs",
+        /// Nobody.
+        Idle = "idle",
+    }
+}
+
+choice! {
+    /// How an uplink is chosen.
+    Spray, "spray policy", {
+        /// The shorter queue of two random ones.
+        Jsq2 = "jsq2",
+        /// The shortest queue of all.
+        Jsq = "jsq",
+        /// Any.
+        Random = "random",
+        /// The next.
+        RoundRobin = "round-robin",
+        /// One path per flow.
+        Ecmp = "ecmp",
+    }
+}
+
+choice! {
+    /// What decides between two uplinks of equal depth.
+    Tie, "tie rule", {
+        /// The one that has carried fewer marked packets to this destination.
+        FewestMeasured = "fewest-measured",
+        /// A coin.
+        Random = "random",
+    }
+}
+
+choice! {
+    /// What a path's loss is read from.
+    Evidence, "kind of evidence", {
+        /// The counts at the destination alone.
+        ReceiveOnly = "receive-only",
+        /// And those of the source leaf's close.
+        SourceCounts = "source-counts",
+        /// And those of the spines.
+        HopCounts = "hop-counts",
+    }
+}
+
+choice! {
+    /// Which packets of the measured flow are marked.
+    Mark, "mark rule", {
+        /// The first copy of each PSN.
+        First = "first",
+        /// All.
+        All = "all",
+    }
+}
+
+choice! {
+    /// Who names the flows to measure.
+    Announce, "way to announce", {
+        /// Hosts announce their flows.
+        Host = "host",
+        /// The leaf picks flows by itself.
+        Window = "window",
+    }
+}
+
+choice! {
+    /// How hosts recover lost packets.
+    Recovery, "recovery", {
+        /// Single packets are sent again.
+        SelectiveRepeat = "selective-repeat",
+        /// Everything from the lost packet on is sent again.
+        GoBackN = "go-back-n",
+    }
+}
+
+impl From<Spray> for pipeline::Policy {
+    fn from(spray: Spray) -> pipeline::Policy {
+        match spray {
+            Spray::Jsq2 => pipeline::Policy::Jsq2,
+            Spray::Jsq => pipeline::Policy::Jsq,
+            Spray::Random => pipeline::Policy::Random,
+            Spray::RoundRobin => pipeline::Policy::RoundRobin,
+            Spray::Ecmp => pipeline::Policy::Ecmp,
+        }
+    }
+}
+
+impl From<Tie> for pipeline::Tie {
+    fn from(tie: Tie) -> pipeline::Tie {
+        match tie {
+            Tie::FewestMeasured => pipeline::Tie::FewestMeasured,
+            Tie::Random => pipeline::Tie::Random,
+        }
+    }
+}
+
+impl From<Mark> for pipeline::Mark {
+    fn from(mark: Mark) -> pipeline::Mark {
+        match mark {
+            Mark::First => pipeline::Mark::First,
+            Mark::All => pipeline::Mark::All,
+        }
+    }
+}
+
+impl From<Evidence> for detector::Evidence {
+    fn from(evidence: Evidence) -> detector::Evidence {
+        match evidence {
+            Evidence::ReceiveOnly => detector::Evidence::ReceiveOnly,
+            Evidence::SourceCounts => detector::Evidence::SourceCounts,
+            Evidence::HopCounts => detector::Evidence::HopCounts,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: every word reads back as itself, here and in the detector's JSON.
+    #[test]
+    fn words_read_back() {
+        for word in Workload::WORDS {
+            assert_eq!(word.parse::<Workload>().unwrap().word(), *word);
+        }
+        for word in Evidence::WORDS {
+            let evidence: Evidence = word.parse().unwrap();
+            let theirs = serde_json::to_string(&detector::Evidence::from(evidence)).unwrap();
+            assert_eq!(theirs, format!("\"{word}\""));
+            assert_eq!(serde_json::to_string(&evidence).unwrap(), theirs);
+        }
+    }
+
+    /// Goal: a wrong word is answered with what may be meant and with all there is.
+    #[test]
+    fn wrong_words_are_explained() {
+        assert_eq!(
+            "all2all".parse::<Workload>().unwrap_err().to_string(),
+            "\"all2all\" is no workload; did you mean \"all-to-all\"? Otherwise choose one of \
+             all-to-all, ring-allreduce, permutation, incast, pairs, idle"
+        );
+        assert_eq!(
+            "fast".parse::<Tie>().unwrap_err().to_string(),
+            "\"fast\" is no tie rule; choose one of fewest-measured, random"
+        );
+    }
+}
