@@ -187,6 +187,27 @@ impl From<Spray> for pipeline::Policy {
     }
 }
 
+impl From<pipeline::Policy> for Spray {
+    fn from(policy: pipeline::Policy) -> Spray {
+        match policy {
+            pipeline::Policy::Jsq2 => Spray::Jsq2,
+            pipeline::Policy::Jsq => Spray::Jsq,
+            pipeline::Policy::Random => Spray::Random,
+            pipeline::Policy::RoundRobin => Spray::RoundRobin,
+            pipeline::Policy::Ecmp => Spray::Ecmp,
+        }
+    }
+}
+
+impl From<pipeline::Tie> for Tie {
+    fn from(tie: pipeline::Tie) -> Tie {
+        match tie {
+            pipeline::Tie::FewestMeasured => Tie::FewestMeasured,
+            pipeline::Tie::Random => Tie::Random,
+        }
+    }
+}
+
 impl From<Tie> for pipeline::Tie {
     fn from(tie: Tie) -> pipeline::Tie {
         match tie {

@@ -40,6 +40,15 @@ pub(crate) fn line_of(text: &str, key: &str) -> Option<usize> {
     at.map(|at| line_at(text, at))
 }
 
+/// Whether the document has one of these keys at its top. A text that is no TOML has none.
+pub(crate) fn has_any(text: &str, keys: &[&str]) -> bool {
+    let (document, _) = DeTable::parse_recoverable(text);
+    document
+        .get_ref()
+        .keys()
+        .any(|name| keys.contains(&name.get_ref().as_ref()))
+}
+
 /// The key of the innermost value around `span`.
 fn key_at(text: &str, span: &Range<usize>) -> Option<String> {
     let document = DeTable::parse(text).ok()?;

@@ -2,9 +2,10 @@
 //!
 //! What people write (flags, TOML) becomes values that cannot be wrong, or a message that says
 //! where the mistake is and what to do. [`TestbedConfig`] describes a whole fabric and
-//! [`Fabric`] resolves it into its switches. No DPDK here: the command and the daemon both link
+//! [`Fabric`] resolves it into its switches; [`SwitchSpec`] is one switch on real ports. No DPDK here: the command and the daemon both link
 //! this.
 
+pub mod check;
 pub mod choice;
 mod document;
 pub mod error;
@@ -12,6 +13,7 @@ pub mod fabric;
 pub mod fault;
 pub mod quantity;
 pub mod request;
+pub mod switch_file;
 pub mod testbed;
 
 pub use choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
@@ -20,4 +22,5 @@ pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fault::{FaultSpec, LinkFault};
 pub use quantity::{Bytes, Probability, Rate, Time};
 pub use request::{ReplayRequest, TestbedRequest};
+pub use switch_file::{Device, EalSpec, Memory, SwitchSpec};
 pub use testbed::{FaultList, LinkList, TestbedConfig, TestbedFile, TestbedLayer};

@@ -54,7 +54,10 @@ impl fmt::Display for Bytes {
         // Binary units where they are exact, decimal ones where those are, else plain bytes.
         let (binary, decimal) = SCALE.units[1..].split_at(4);
         let exact = |units: &[(&'static str, u64)]| {
-            let found = units.iter().rev().find(|(_, size)| self.0 % size == 0);
+            let found = units
+                .iter()
+                .rev()
+                .find(|(_, size)| self.0.is_multiple_of(*size));
             found.copied().filter(|_| self.0 > 0)
         };
         match exact(binary).or_else(|| exact(decimal)) {

@@ -1,1 +1,0 @@
-//! The spraycheck command.

@@ -1,0 +1,238 @@
+//! What `spraycheck check` prints: a configuration as it will be used, and the EAL line it gives.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use pipeline::{Mark, NextHop, Peer, PortKind, Role};
+
+use crate::choice::{Spray, Tie};
+use crate::document;
+use crate::error::ConfigError;
+use crate::quantity::{Bytes, Rate, Time};
+use crate::switch_file::{Device, EalSpec, Memory, SwitchSpec};
+use crate::testbed::{TestbedConfig, TestbedFile, TestbedLayer};
+
+/// Checks `text`, the content of `path`, as what it is: a switch's file (it has a role or ports)
+/// or a testbed's. Returns the resolved form for people.
+pub fn check(path: &Path, text: &str) -> Result<String, ConfigError> {
+    if document::has_any(text, &["role", "port", "route", "eal"]) {
+        return SwitchSpec::parse(path, text).map(|spec| switch(&spec));
+    }
+    let file = TestbedFile::parse(path, text)?;
+    let config = TestbedConfig::resolve(Some(&file), TestbedLayer::default())?;
+    Ok(testbed(&config))
+}
+
+/// EAL arguments of a switch, without the program's name and without those of [`Memory::Auto`],
+/// which depend on the machine.
+pub fn eal_args(spec: &SwitchSpec) -> Vec<String> {
+    let mut arguments = memory_args(&spec.eal);
+    arguments.push(format!("--file-prefix={}", spec.name));
+    let devices: Vec<&Device> = spec.devices.iter().flatten().collect();
+    if !devices
+        .iter()
+        .any(|device| matches!(device, Device::Pci(_)))
+    {
+        arguments.push("--no-pci".to_owned());
+    }
+    arguments.extend(devices.iter().map(|device| match device {
+        Device::Pci(pci) => format!("--allow={pci}"),
+        Device::Vdev(vdev) => format!("--vdev={vdev}"),
+    }));
+    arguments.extend(spec.eal.arguments.iter().cloned());
+    arguments
+}
+
+fn memory_args(eal: &EalSpec) -> Vec<String> {
+    let size = format!("-m{}", eal.size.bytes() >> 20);
+    let kind: &[&str] = match eal.memory {
+        Memory::Auto => return Vec::new(),
+        Memory::Hugepages => &["--in-memory"],
+        Memory::NoHuge => &["--no-huge", "--no-shconf"],
+    };
+    kind.iter()
+        .map(|&flag| flag.to_owned())
+        .chain([size])
+        .collect()
+}
+
+/// A text that grows by lines of `name value`.
+struct Lines(String);
+
+impl Lines {
+    fn add(&mut self, name: &str, value: impl std::fmt::Display) {
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{}", format!("{name:<16}{value}").trim_end());
+    }
+}
+
+/// The settings of a testbed, one a line.
+pub fn testbed(config: &TestbedConfig) -> String {
+    let mut lines = Lines(String::new());
+    lines.add(
+        "testbed",
+        format!(
+            "{} leaves x {} spines, {} hosts",
+            config.leaves,
+            config.spines,
+            config.hosts()
+        ),
+    );
+    // The serde form is the list of all settings by their own names; it cannot fail.
+    let text = toml::to_string(config).unwrap_or_default();
+    for line in text.lines() {
+        if let Some((key, value)) = line.split_once(" = ") {
+            lines.add(key, value.trim_matches('"'));
+        }
+    }
+    let delay = Time::new(crate::fabric::path_delay_ns_max(config));
+    lines.add("path delay", format!("{delay} at most"));
+    lines.add(
+        "frame",
+        format!("{} bytes at most", crate::fabric::frame_max_bytes(config)),
+    );
+    lines.add(
+        "eal",
+        "--file-prefix=spraycheck-<pid> --no-pci (memory auto: hugepages if enough are free)",
+    );
+    lines.0
+}
+
+/// A switch, part by part.
+pub fn switch(spec: &SwitchSpec) -> String {
+    let config = &spec.config;
+    let mut lines = Lines(String::new());
+    let role = match config.role {
+        Role::Leaf(leaf) => leaf.to_string(),
+        Role::Spine(spine) => spine.to_string(),
+    };
+    lines.add(
+        "switch",
+        format!(
+            "{}, {role} of {} leaves and {} spines",
+            spec.name, config.leaves, config.spines
+        ),
+    );
+    for (index, port) in config.ports.iter().enumerate() {
+        let end = match port.kind {
+            PortKind::Host => "hosts".to_owned(),
+            PortKind::Fabric(Peer::Leaf(leaf)) => format!("{leaf} at {}", port.peer_mac),
+            PortKind::Fabric(Peer::Spine(spine)) => format!("{spine} at {}", port.peer_mac),
+        };
+        let device = match &spec.devices[index] {
+            Some(device) => device.to_string(),
+            None => "no device (replay only)".to_owned(),
+        };
+        let macs = if port.accept_any_mac {
+            ", takes any destination MAC"
+        } else {
+            ""
+        };
+        lines.add(
+            &format!("port {index}"),
+            format!(
+                "{}: {}, to {end}, {}, frames to {} bytes{macs}; {device}",
+                spec.port_names[index],
+                port.mac,
+                Rate::new(port.rate_bps),
+                port.frame_max_bytes
+            ),
+        );
+    }
+    for host in &config.hosts {
+        let mac = match host.mac {
+            Some(mac) => mac.to_string(),
+            None => "MAC address by ARP".to_owned(),
+        };
+        let port = &spec.port_names[usize::from(host.port)];
+        lines.add("host", format!("{} on {port}, {mac}", host.address));
+    }
+    for route in &config.routes {
+        if let NextHop::Leaf(leaf) = route.next {
+            lines.add("route", format!("{} to {leaf}", route.prefix));
+        }
+    }
+    settings(&mut lines, spec);
+    lines.0
+}
+
+fn settings(lines: &mut Lines, spec: &SwitchSpec) {
+    let config = &spec.config;
+    lines.add(
+        "spray",
+        format!(
+            "{}, ties {}",
+            Spray::from(config.policy),
+            Tie::from(config.tie)
+        ),
+    );
+    let queue = &config.queue;
+    lines.add(
+        "queues",
+        format!(
+            "{} each, {} packets in all, {} bytes of overhead, {} of slack",
+            Bytes::new(queue.limit_bytes),
+            queue.packets_max,
+            queue.overhead_bytes,
+            Time::new(queue.slack_ns)
+        ),
+    );
+    lines.add("dscp", dscp(&queue.dscp_priority));
+    let measurement = &config.measurement;
+    let protocol = if measurement.is_paper {
+        "the paper's protocol"
+    } else {
+        "open and close"
+    };
+    let mark = match measurement.mark {
+        Mark::First => "first copies",
+        Mark::All => "all packets",
+    };
+    lines.add(
+        "measurement",
+        format!(
+            "{protocol}, marks {mark}, windows to {} packets, {} or {} of silence; path delay {}; \
+             {} rows for {}",
+            measurement.window_packets_max,
+            Time::new(measurement.window_ns_max),
+            Time::new(measurement.idle_ns_max),
+            Time::new(measurement.path_delay_ns_max),
+            measurement.rows_max,
+            Time::new(measurement.row_ns_max)
+        ),
+    );
+    let link_state = match config.link_state_ns {
+        Some(nanos) => format!("every {}", Time::new(nanos)),
+        None => "off".to_owned(),
+    };
+    lines.add("link state", link_state);
+    lines.add("messages", format!("UDP port {}", config.message_port));
+    lines.add("seed", config.seed);
+    lines.add("buffers", format!("{} bytes", spec.eal.buffer_bytes));
+    let auto = match spec.eal.memory {
+        Memory::Auto => format!(
+            " (memory auto: {} of hugepages if free, else ordinary pages)",
+            spec.eal.size
+        ),
+        Memory::Hugepages | Memory::NoHuge => String::new(),
+    };
+    lines.add("eal", format!("{}{auto}", eal_args(spec).join(" ")));
+}
+
+/// Priorities with the ranges of DSCPs that have them.
+fn dscp(table: &[u8; 64]) -> String {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    for end in 1..=64 {
+        if end == 64 || table[end] != table[start] {
+            let range = if end - 1 == start {
+                format!("{start}")
+            } else {
+                format!("{start}-{}", end - 1)
+            };
+            parts.push(format!("{range} to priority {}", table[start]));
+            start = end;
+        }
+    }
+    parts.join(", ")
+}

@@ -1,0 +1,237 @@
+//! Queues, measurement, link state and EAL of a switch, with their defaults.
+
+use packet::message::DEFAULT_PORT;
+use pipeline::{PortConfig, PortKind, QueueConfig};
+use serde::Deserialize;
+
+use super::raw;
+use crate::choice::{Mark, Preset, Tie};
+use crate::error::ConfigError;
+use crate::fabric::{DSCP_PRIORITY, OVERHEAD_BYTES};
+use crate::quantity::{Bytes, Time};
+
+/// Room that DPDK keeps before each packet (RTE_PKTMBUF_HEADROOM).
+const HEADROOM_BYTES: u64 = 128;
+
+/// Where packet memory comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Memory {
+    /// Hugepages if enough are free, ordinary pages otherwise.
+    Auto,
+    /// Hugepages, or an error.
+    Hugepages,
+    /// Ordinary pages.
+    NoHuge,
+}
+
+/// How DPDK is started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EalSpec {
+    /// Where packet memory comes from.
+    pub memory: Memory,
+    /// How much of it.
+    pub size: Bytes,
+    /// Data room of a packet buffer, headroom included: holds the largest frame of every port.
+    pub buffer_bytes: u32,
+    /// Further arguments, as they are.
+    pub arguments: Vec<String>,
+}
+
+fn within<T: PartialOrd + std::fmt::Display>(
+    key: &str,
+    value: T,
+    least: T,
+    most: T,
+) -> Result<T, ConfigError> {
+    if value >= least && value <= most {
+        return Ok(value);
+    }
+    let message = format!("{value} is out of range; choose {least} to {most}");
+    Err(ConfigError::new(key, message))
+}
+
+fn largest_frame(ports: &[PortConfig]) -> u32 {
+    ports
+        .iter()
+        .map(|port| port.frame_max_bytes)
+        .max()
+        .unwrap_or(0)
+}
+
+pub(super) fn message_port(fabric: &raw::Fabric) -> Result<u16, ConfigError> {
+    match fabric.message_port.unwrap_or(DEFAULT_PORT) {
+        port @ (0 | packet::ROCE_PORT) => {
+            let message = format!("{port} is taken; choose another, such as {DEFAULT_PORT}");
+            Err(ConfigError::new("fabric.message_port", message))
+        }
+        port => Ok(port),
+    }
+}
+
+pub(super) fn link_state_ns(fabric: &raw::Fabric) -> Result<Option<u64>, ConfigError> {
+    let key = "fabric.link_state";
+    let time = match fabric.link_state.as_deref() {
+        Some("off") => return Ok(None),
+        Some(text) => text.parse().map_err(|error| {
+            ConfigError::new(
+                key,
+                format!("{error}, or off for a switch alone, as in a replay"),
+            )
+        })?,
+        None => Time::new(100_000_000),
+    };
+    let (least, most) = (Time::new(1_000_000), Time::new(10_000_000_000));
+    within(key, time, least, most).map(|time| Some(time.nanos()))
+}
+
+pub(super) fn queue(raw: &raw::Queue, ports: &[PortConfig]) -> Result<QueueConfig, ConfigError> {
+    let limit = raw.limit.unwrap_or(Bytes::new(1 << 20));
+    let frame = Bytes::new(u64::from(largest_frame(ports)));
+    if limit < frame {
+        let message = format!(
+            "{limit} holds no whole frame of {frame} bytes (the largest mtu and its headers); \
+             choose 64KiB or more, or lower mtu"
+        );
+        return Err(ConfigError::new("queue.limit", message));
+    }
+    let limit = within("queue.limit", limit, frame, Bytes::new(1 << 30))?;
+    let room = ports.len() as u64 * 8 * limit.bytes().div_ceil(64);
+    let packets = raw.packets.unwrap_or(room.clamp(1 << 10, 1 << 15) as u32);
+    let slack = raw.slack.unwrap_or(Time::new(20_000));
+    let slack = within("queue.slack", slack, Time::new(0), Time::new(1_000_000_000))?;
+    let mut dscp_priority = DSCP_PRIORITY;
+    for (dscp, &priority) in &raw.dscp {
+        let key = format!("queue.dscp.{dscp}");
+        let Some(slot) = dscp
+            .parse()
+            .ok()
+            .and_then(|dscp: usize| dscp_priority.get_mut(dscp))
+        else {
+            let message = format!("\"{dscp}\" is no DSCP; choose 0 to 63");
+            return Err(ConfigError::new(key, message));
+        };
+        if priority > 6 {
+            let message = format!(
+                "{priority} is no priority of a DSCP; choose 0 to 6 (7 belongs to the measured flow)"
+            );
+            return Err(ConfigError::new(key, message));
+        }
+        *slot = priority;
+    }
+    Ok(QueueConfig {
+        limit_bytes: limit.bytes(),
+        packets_max: within("queue.packets", packets, 64, 1 << 20)?,
+        slack_ns: slack.nanos(),
+        overhead_bytes: within(
+            "queue.overhead",
+            raw.overhead.unwrap_or(OVERHEAD_BYTES),
+            0,
+            64,
+        )?,
+        dscp_priority,
+    })
+}
+
+/// What decides ties unless said: the way that goes with the protocol.
+pub(super) fn tie(raw: &raw::Measurement) -> Tie {
+    match raw.protocol.unwrap_or(Preset::Default) {
+        Preset::Default => Tie::FewestMeasured,
+        Preset::Paper => Tie::Random,
+    }
+}
+
+pub(super) fn measurement(
+    raw: &raw::Measurement,
+    queue: &QueueConfig,
+    ports: &[PortConfig],
+) -> Result<pipeline::Measurement, ConfigError> {
+    let is_paper = raw.protocol == Some(Preset::Paper);
+    let mark = raw
+        .mark
+        .unwrap_or(if is_paper { Mark::All } else { Mark::First });
+    if is_paper && mark == Mark::First {
+        let message = "first is not the paper's protocol, whose windows count all copies; leave \
+                       it all, or take protocol default";
+        return Err(ConfigError::new("measurement.mark", message));
+    }
+    let second = Time::new(1_000_000_000);
+    let minute = Time::new(60_000_000_000);
+    let time = |key: &str, value: Option<Time>, default: Time| {
+        let key = format!("measurement.{key}");
+        let value = value.unwrap_or(default);
+        within(&key, value, Time::new(1_000), Time::new(3_600_000_000_000)).map(Time::nanos)
+    };
+    let window_packets = raw.window_packets.unwrap_or(1 << 26);
+    let rows = raw.rows.unwrap_or(1024);
+    Ok(pipeline::Measurement {
+        is_paper,
+        mark: mark.into(),
+        window_packets_max: within("measurement.window_packets", window_packets, 1, 1 << 40)?,
+        window_ns_max: time("window", raw.window, minute)?,
+        idle_ns_max: time("idle", raw.idle, second)?,
+        path_delay_ns_max: time("path_delay", raw.path_delay, path_delay(queue, ports))?,
+        rows_max: within("measurement.rows", rows, 1, 1 << 16)?,
+        row_ns_max: time("row", raw.row, minute)?,
+    })
+}
+
+/// Three full queues at the slowest fabric link, each polled as late as the slack allows.
+fn path_delay(queue: &QueueConfig, ports: &[PortConfig]) -> Time {
+    let is_fabric = |port: &&PortConfig| port.kind != PortKind::Host;
+    let slowest = ports
+        .iter()
+        .filter(is_fabric)
+        .map(|port| port.rate_bps)
+        .min()
+        .unwrap_or(1);
+    let bits = 8 * (queue.limit_bytes + u64::from(largest_frame(ports)));
+    let queue_ns = (u128::from(bits) * 1_000_000_000).div_ceil(u128::from(slowest.max(1)));
+    // An hour is the most that the key allows.
+    let queue_ns = queue_ns.min(1_000_000_000_000) as u64;
+    Time::new(3 * (queue_ns + queue.slack_ns))
+}
+
+pub(super) fn eal(raw: &raw::Eal, ports: &[PortConfig]) -> Result<EalSpec, ConfigError> {
+    let need = u64::from(largest_frame(ports)) + HEADROOM_BYTES;
+    // A default buffer of DPDK holds 2,048 bytes and the headroom; cache lines beyond that.
+    let default = need.max(2048 + HEADROOM_BYTES).next_multiple_of(64);
+    let buffer = raw.buffer.unwrap_or(Bytes::new(default)).bytes();
+    if buffer < need {
+        let message = format!(
+            "{buffer} bytes hold no frame of {} and the headroom of {HEADROOM_BYTES}; give {need} \
+             or more, or lower mtu",
+            largest_frame(ports)
+        );
+        return Err(ConfigError::new("eal.buffer", message));
+    }
+    let buffer_bytes = within("eal.buffer", buffer, need, 65_472)? as u32;
+    let size = raw.size.unwrap_or(Bytes::new(256 << 20));
+    let size = within("eal.size", size, Bytes::new(64 << 20), Bytes::new(1 << 40))?;
+    let derived = [
+        "--vdev",
+        "--allow",
+        "-a",
+        "--no-pci",
+        "--file-prefix",
+        "--no-huge",
+        "--in-memory",
+        "-m",
+    ];
+    for (index, argument) in raw.arguments.iter().enumerate() {
+        let name = argument.split('=').next().unwrap_or_default();
+        if derived.contains(&name) {
+            let message = format!(
+                "\"{argument}\" is derived from other keys; take it out, and set device of the \
+                 ports, name, eal.memory or eal.size"
+            );
+            return Err(ConfigError::new(format!("eal.arguments[{index}]"), message));
+        }
+    }
+    Ok(EalSpec {
+        memory: raw.memory.unwrap_or(Memory::Auto),
+        size,
+        buffer_bytes,
+        arguments: raw.arguments.clone(),
+    })
+}

@@ -1,0 +1,450 @@
+//! Tests of switch files: the example is sound, and each way of breaking it has its message.
+
+use std::path::Path;
+
+use pipeline::{Mark, NextHop, Peer, PortKind};
+
+use super::*;
+use crate::check::{check, eal_args};
+
+const LEAF: &str = include_str!("../../../../docs/examples/leaf0.toml");
+
+const SPINE: &str = r#"
+name = "spine1"
+role = "spine1"
+[fabric]
+leaves = 2
+spines = 2
+[[port]]
+name = "d0"
+kind = "downlink"
+peer = "leaf0"
+device = "0000:03:00.0"
+mac = "02:00:00:00:00:01"
+peer_mac = "02:00:00:00:00:02"
+rate = "100Gbps"
+[[port]]
+name = "d1"
+kind = "downlink"
+peer = "leaf1"
+device = "net_null0,size=64"
+mac = "02:00:00:00:00:03"
+peer_mac = "02:00:00:00:00:04"
+rate = "100Gbps"
+[[route]]
+prefix = "10.0.0.0/16"
+leaf = "leaf0"
+[[route]]
+prefix = "10.1.0.0/16"
+leaf = "leaf1"
+[measurement]
+protocol = "paper"
+[eal]
+memory = "no-huge"
+"#;
+
+fn parse(text: &str) -> Result<SwitchSpec, ConfigError> {
+    SwitchSpec::parse(Path::new("x.toml"), text)
+}
+
+/// Goal: the example is what its comments say.
+#[test]
+fn the_example_leaf_is_resolved() {
+    let spec = parse(LEAF).unwrap();
+    assert_eq!(spec.port_names, ["host0", "up0", "up1", "up2", "up3"]);
+    let config = &spec.config;
+    assert_eq!(config.role, Role::Leaf(pipeline::LeafId(0)));
+    assert_eq!(config.ports[0].kind, PortKind::Host);
+    assert_eq!(
+        config.ports[4].kind,
+        PortKind::Fabric(Peer::Spine(pipeline::SpineId(3)))
+    );
+    assert!(config.ports[0].accept_any_mac);
+    // The longest frame of the captures is 4,170 bytes, and may have two tags.
+    assert!(
+        config
+            .ports
+            .iter()
+            .all(|port| port.frame_max_bytes >= 4170 + 8)
+    );
+    assert_eq!(spec.eal.buffer_bytes, 4352);
+    let table = pipeline::route::RouteTable::new(&config.routes);
+    for (address, next) in [
+        ("10.77.0.1", Some(NextHop::Host(0))),
+        ("fd77::1", Some(NextHop::Host(1))),
+        ("10.77.0.2", Some(NextHop::Leaf(pipeline::LeafId(1)))),
+        ("fd77::2", Some(NextHop::Leaf(pipeline::LeafId(1)))),
+        ("10.77.0.3", None),
+    ] {
+        let parsed: std::net::IpAddr = address.parse().unwrap();
+        assert_eq!(table.lookup(parsed.into()), next, "{address}");
+    }
+    assert_eq!(config.link_state_ns, None);
+    assert_eq!(eal_args(&spec), ["--file-prefix=leaf0", "--no-pci"]);
+}
+
+/// Goal: a spine on devices gives the EAL line of those devices, and the paper's protocol its way.
+#[test]
+fn a_spine_is_resolved() {
+    let spec = parse(SPINE).unwrap();
+    assert!(spec.config.measurement.is_paper);
+    assert_eq!(spec.config.measurement.mark, Mark::All);
+    assert_eq!(spec.config.tie, pipeline::Tie::Random);
+    assert_eq!(spec.config.link_state_ns, Some(100_000_000));
+    assert_eq!(
+        eal_args(&spec),
+        [
+            "--no-huge",
+            "--no-shconf",
+            "-m256",
+            "--file-prefix=spine1",
+            "--allow=0000:03:00.0",
+            "--vdev=net_null0,size=64"
+        ]
+    );
+}
+
+/// Goal: what `check` prints is complete and readable.
+#[test]
+fn the_resolved_forms_are_printed() {
+    insta::assert_snapshot!("leaf", check(Path::new("leaf0.toml"), LEAF).unwrap());
+    insta::assert_snapshot!("spine", check(Path::new("spine1.toml"), SPINE).unwrap());
+    let testbed = "leaves = 4\nfaults = [\"leaf3>spine5:drop=0.01\"]\n";
+    insta::assert_snapshot!(
+        "testbed",
+        check(Path::new("testbed.toml"), testbed).unwrap()
+    );
+}
+
+/// Goal: each way of breaking a leaf is answered with file, line, key, value and cure.
+#[test]
+fn wrong_leaves_are_explained() {
+    for (from, to, message) in [
+        (
+            "role = \"leaf0\"",
+            "role = \"leaf2\"",
+            "role: \"leaf2\" is not in a fabric of 2 leaves",
+        ),
+        (
+            "role = \"leaf0\"",
+            "role = \"core0\"",
+            "role: \"core0\" is no switch; write it like leaf0",
+        ),
+        (
+            "role = \"leaf0\"",
+            "role = \"spine0\"",
+            "kind: \"host\" is no port of a spine, which has downlink",
+        ),
+        ("role = \"leaf0\"", "", "key \"role\" is missing"),
+        (
+            "name = \"leaf0\"",
+            "name = \"leaf 0/x\"",
+            "name: \"leaf 0/x\" cannot name a switch",
+        ),
+        (
+            "leaves = 2",
+            "leaves = 1",
+            "fabric.leaves: 1 is out of range; choose 2 to 128",
+        ),
+        (
+            "spines = 4",
+            "spines = 129",
+            "fabric.spines: 129 is out of range",
+        ),
+        (
+            "spines = 4",
+            "spines = 5",
+            "port: no uplink goes to spine4; add a [[port]]",
+        ),
+        (
+            "spines = 4",
+            "spines = 3",
+            "port[4].peer: \"spine3\" is none of spine0 to spine2",
+        ),
+        (
+            "spines = 4",
+            "spins = 4",
+            "fabric.spins: unknown key \"spins\"; did you mean \"spines\"?",
+        ),
+        (
+            "message_port = 48791",
+            "message_port = 4791",
+            "fabric.message_port: 4791 is taken",
+        ),
+        (
+            "link_state = \"off\"",
+            "link_state = \"never\"",
+            "or off for a switch alone",
+        ),
+        (
+            "link_state = \"off\"",
+            "link_state = \"1us\"",
+            "fabric.link_state: 1us is out of range; choose 1ms to 10s",
+        ),
+        (
+            "name = \"up1\"",
+            "name = \"up0\"",
+            "port[2].name: the name up0 is already that of port[1].name",
+        ),
+        (
+            "name = \"up1\"",
+            "name = \"up=1\"",
+            "port[2].name: \"up=1\" cannot name a port",
+        ),
+        (
+            "peer = \"spine1\"",
+            "peer = \"spine0\"",
+            "port[2].peer: the peer spine0 is already that of port[1].peer",
+        ),
+        (
+            "peer = \"spine1\"",
+            "peer = \"leaf1\"",
+            "port[2].peer: \"leaf1\" is none of spine0 to spine3",
+        ),
+        (
+            "peer = \"spine1\"",
+            "",
+            "port[2].peer: an uplink needs one; add peer = \"spine0\"",
+        ),
+        ("kind = \"host\"", "kind = \"hosts\"", "port[0].kind: "),
+        (
+            "kind = \"host\"",
+            "kind = \"downlink\"",
+            "\"downlink\" is no port of a leaf, which has host and uplink",
+        ),
+        (
+            "kind = \"host\"",
+            "kind = \"host\"\npeer = \"spine0\"",
+            "port[0].peer: a host port has none",
+        ),
+        (
+            "mac = \"02:00:00:00:00:11\"",
+            "mac = \"02:00:00:00:00:10\"",
+            "port[2].mac: the MAC address 02:00:00:00:00:10 is already that of port[1].mac",
+        ),
+        (
+            "mac = \"02:00:00:00:00:11\"",
+            "mac = \"03:00:00:00:00:11\"",
+            "port[2].mac: 03:00:00:00:00:11 is no address of one station",
+        ),
+        (
+            "mac = \"02:00:00:00:00:11\"",
+            "mac = \"2:0:0:0:0:11\"",
+            "port[2].mac: \"2:0:0:0:0:11\" is no MAC address",
+        ),
+        (
+            "peer_mac = \"02:00:01:00:01:00\"",
+            "",
+            "port[2].peer_mac: \"up1\" needs the MAC address",
+        ),
+        (
+            "peer_mac = \"02:00:01:00:01:00\"",
+            "peer_mac = \"02:00:01:00:00:00\"",
+            "port[2].peer_mac: the MAC address",
+        ),
+        (
+            "mtu = 4200",
+            "mtu = 100",
+            "port[0].mtu: 100 is out of range; choose 1280 to 9600",
+        ),
+        ("mtu = 4200", "mtu = \"big\"", "port[0].mtu: "),
+        (
+            "rate = \"10Gbps\"",
+            "rate = \"10Gb\"",
+            "rate: \"10Gb\" is no rate",
+        ),
+        (
+            "rate = \"10Gbps\"",
+            "rate = \"1bps\"",
+            "port[0].rate: 1bps is out of range",
+        ),
+        (
+            "# device = \"0000:03:00.0\"",
+            "device = \"eth0\"",
+            "port[0].device: \"eth0\" is neither a PCI address nor",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"10.77.0.1\"",
+            "port[0].hosts[1].address: the address 10.77.0.1 is already",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"fd77:::1\"",
+            "port[0].hosts[1].address: \"fd77:::1\" is no IP address",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"224.0.0.1\"",
+            "224.0.0.1 is no address of one host",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"fd77::2\"",
+            "fd77::2 lies in fd77::2/128, which route[1].prefix says is behind leaf1",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ adress = \"fd77::1\"",
+            "unknown key \"adress\"; did you mean \"address\"?",
+        ),
+        (
+            "prefix = \"10.77.0.2/32\"",
+            "prefix = \"10.77.0.2/24\"",
+            "route[0].prefix: \"10.77.0.2/24\" is no prefix (bits are set",
+        ),
+        (
+            "prefix = \"10.77.0.2/32\"",
+            "prefix = \"fd77::2/128\"",
+            "route[1].prefix: fd77::2/128 is already route[0].prefix",
+        ),
+        (
+            "leaf = \"leaf1\"",
+            "leaf = \"leaf7\"",
+            "route[0].leaf: leaf7 is none of leaf0 to leaf1",
+        ),
+        (
+            "leaf = \"leaf1\"",
+            "leaf = \"spine1\"",
+            "route[0].leaf: \"spine1\" is no leaf",
+        ),
+        (
+            "[spray]",
+            "[[route]]\nprefix = \"10.78.0.0/16\"\nleaf = \"leaf0\"\n[spray]",
+            "port[0].hosts[0].address: 10.77.0.1 lies in none of the prefixes of leaf0",
+        ),
+        (
+            "[spray]",
+            "[[route]]\nprefix = \"10.77.0.0/24\"\nleaf = \"leaf0\"\n[spray]",
+            "route[2].prefix: 10.77.0.0/24 of leaf0 overlaps 10.77.0.2/32 of leaf1",
+        ),
+        (
+            "policy = \"jsq2\"",
+            "policy = \"jsq3\"",
+            "spray.policy: \"jsq3\" is no spray policy; did you mean \"jsq2\"?",
+        ),
+        (
+            "limit = \"1MiB\"",
+            "limit = \"2KiB\"",
+            "queue.limit: 2KiB holds no whole frame of 4222 bytes",
+        ),
+        (
+            "limit = \"1MiB\"",
+            "limit = \"1M\"",
+            "queue.limit: \"1M\" is no size",
+        ),
+        (
+            "packets = 32768",
+            "packets = 8",
+            "queue.packets: 8 is out of range; choose 64 to 1048576",
+        ),
+        (
+            "\"26\" = 3",
+            "\"26\" = 7",
+            "queue.dscp.26: 7 is no priority of a DSCP",
+        ),
+        (
+            "\"26\" = 3",
+            "\"64\" = 3",
+            "queue.dscp.64: \"64\" is no DSCP",
+        ),
+        (
+            "protocol = \"default\"",
+            "protocol = \"paper\"",
+            "measurement.mark: first is not the paper's protocol",
+        ),
+        (
+            "rows = 1024",
+            "rows = 0",
+            "measurement.rows: 0 is out of range",
+        ),
+        ("memory = \"auto\"", "memory = \"huge\"", "eal.memory: "),
+        (
+            "# buffer = \"4352\"",
+            "buffer = \"2KiB\"",
+            "eal.buffer: 2048 bytes hold no frame of 4222",
+        ),
+        (
+            "arguments = []",
+            "arguments = [\"-l0\", \"--vdev=net_null0\"]",
+            "eal.arguments[1]: \"--vdev=net_null0\" is derived",
+        ),
+        (
+            "[eal]",
+            "[eel]",
+            "eel: unknown key \"eel\"; did you mean \"eal\"?",
+        ),
+        ("[fabric]", "[fabric", "x.toml:"),
+    ] {
+        let text = LEAF.replacen(from, to, 1);
+        assert_ne!(text, LEAF, "the example has no {from}");
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(
+            error.contains(message),
+            "{to}\n gives {error}\n not {message}"
+        );
+        let line = error
+            .strip_prefix("x.toml:")
+            .and_then(|rest| rest.split(':').next());
+        assert!(
+            line.is_some_and(|line| line.parse::<usize>().is_ok()),
+            "no line in {error}"
+        );
+    }
+}
+
+/// Goal: each way of breaking a spine is explained as well.
+#[test]
+fn wrong_spines_are_explained() {
+    for (from, to, message) in [
+        (
+            "leaf = \"leaf1\"",
+            "leaf = \"leaf0\"",
+            "route: none leads to leaf1; add a [[route]]",
+        ),
+        (
+            "peer = \"leaf1\"",
+            "peer = \"leaf0\"",
+            "the peer leaf0 is already that of port[0].peer",
+        ),
+        (
+            "leaves = 2",
+            "leaves = 3",
+            "port: no downlink goes to leaf2",
+        ),
+        (
+            "kind = \"downlink\"",
+            "kind = \"uplink\"",
+            "port[0].kind: \"uplink\" is no port of a spine",
+        ),
+        (
+            "rate = \"100Gbps\"",
+            "rate = \"100Gbps\"\nhosts = [{ address = \"10.0.0.1\" }]",
+            "port[0].hosts: a downlink has no hosts",
+        ),
+        (
+            "device = \"net_null0,size=64\"",
+            "device = \"0000:03:00.0,x=1\"",
+            "port[1].device: the device 0000:03:00.0 is already",
+        ),
+    ] {
+        let text = SPINE.replacen(from, to, 1);
+        let error = parse(&text).unwrap_err().to_string();
+        assert!(
+            error.contains(message),
+            "{to}\n gives {error}\n not {message}"
+        );
+    }
+}
+
+/// Goal: the line is that of the value, not merely of its table.
+#[test]
+fn the_line_is_the_values() {
+    let text = LEAF.replacen("packets = 32768", "packets = 8", 1);
+    let line = 1 + text
+        .lines()
+        .position(|line| line.starts_with("packets = 8"))
+        .unwrap();
+    let error = parse(&text).unwrap_err();
+    assert_eq!(error.line, Some(line), "{error}");
+}
