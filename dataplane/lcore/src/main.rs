@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use agent::result::DaemonLine;
 use lcore::failure::Failure;
 use lcore::machine::Cpus;
-use lcore::testbed;
+use lcore::{replay, testbed};
 
 fn main() -> ExitCode {
     let cpus = Cpus::read();
@@ -44,6 +44,7 @@ fn run(cpus: &Cpus, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     match (arguments.next().as_deref(), arguments.next()) {
         (Some("testbed"), None) => testbed::run(&request()?, cpus, stop, &mut tell),
+        (Some("replay"), None) => replay::run(&request()?, cpus, stop, &mut tell),
         (Some("--version"), None) => {
             println!(
                 "spraycheckd {} on {}",
