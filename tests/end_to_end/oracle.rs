@@ -49,11 +49,21 @@ pub(crate) fn ip_packet(frame: &[u8]) -> Option<IpPacket> {
     let (at, len, source, is_v6) = match packet.net.as_ref()? {
         NetSlice::Ipv4(v4) => {
             let header = v4.header();
-            (offset(header.slice()), usize::from(header.total_len()), header.source()[3], false)
+            (
+                offset(header.slice()),
+                usize::from(header.total_len()),
+                header.source()[3],
+                false,
+            )
         }
         NetSlice::Ipv6(v6) => {
             let header = v6.header();
-            (offset(header.slice()), 40 + usize::from(header.payload_length()), header.source()[15], true)
+            (
+                offset(header.slice()),
+                40 + usize::from(header.payload_length()),
+                header.source()[15],
+                true,
+            )
         }
         NetSlice::Arp(_) => return None,
     };
@@ -67,7 +77,13 @@ pub(crate) fn ip_packet(frame: &[u8]) -> Option<IpPacket> {
         }
         _ => None,
     };
-    Some(IpPacket { at, len, roce_udp_at, source, is_v6 })
+    Some(IpPacket {
+        at,
+        len,
+        roce_udp_at,
+        source,
+        is_v6,
+    })
 }
 
 /// Whether the ICRC of a RoCEv2 packet is right: CRC-32 over eight bytes of ones and the datagram,
@@ -110,7 +126,9 @@ pub(crate) fn routed(frame: &[u8], packet: &IpPacket, to: [u8; 6], from: [u8; 6]
         let header_len = usize::from(out[packet.at] & 15) * 4;
         let header = &mut out[packet.at..packet.at + header_len];
         header[10..12].fill(0);
-        let words = header.chunks_exact(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let words = header
+            .chunks_exact(2)
+            .map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
         let mut sum: u32 = words.sum();
         while sum > 0xffff {
             sum = (sum & 0xffff) + (sum >> 16);

@@ -24,10 +24,18 @@ fn corpus() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(&folder)
         .expect("the corpus is part of the repository")
         .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "pcap"))
+        .filter(|path| {
+            path.extension()
+                .is_some_and(|extension| extension == "pcap")
+        })
         .collect();
     files.sort();
-    assert!(files.len() >= 25, "{} captures in {}", files.len(), folder.display());
+    assert!(
+        files.len() >= 25,
+        "{} captures in {}",
+        files.len(),
+        folder.display()
+    );
     files
 }
 
@@ -35,16 +43,27 @@ fn corpus() -> Vec<PathBuf> {
 fn replay(capture: &Path, out: &Path) -> (Value, BTreeMap<String, Vec<Vec<u8>>>) {
     let input = format!("host0={}", capture.display());
     let out_text = out.display().to_string();
-    let done = spraycheck(&["replay", "--config", CONFIG, "--in", &input, "--split", "--out", &out_text, "--json", "-"]);
+    let done = spraycheck(&[
+        "replay", "--config", CONFIG, "--in", &input, "--split", "--out", &out_text, "--json", "-",
+    ]);
     assert_eq!(done.status, 0, "{}: {}", capture.display(), done.stderr);
     let names = std::iter::once("host0").chain(UPLINKS);
-    let frames = names.map(|name| (name.to_owned(), oracle::frames(&out.join(format!("{name}.pcap")))));
+    let frames = names.map(|name| {
+        (
+            name.to_owned(),
+            oracle::frames(&out.join(format!("{name}.pcap"))),
+        )
+    });
     (done.json(), frames.collect())
 }
 
 /// Checks one capture; returns how many IP packets it had.
 fn check(capture: &Path) -> usize {
-    let name = capture.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = capture
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let folder = tempfile::tempdir().expect("a folder");
     let (result, mut out) = replay(capture, folder.path());
     let input = oracle::frames(capture);
@@ -57,28 +76,59 @@ fn check(capture: &Path) -> usize {
         };
         packets += 1;
         let port = take(&mut out, frame, &packet);
-        assert!(port.is_some(), "{name}, frame {number}: did not come out as it should\n{packet:?}");
+        assert!(
+            port.is_some(),
+            "{name}, frame {number}: did not come out as it should\n{packet:?}"
+        );
     }
     // What is left was made by the leaf: answers to ARP, towards the host.
     let extra: Vec<&Vec<u8>> = out.values().flatten().collect();
     for frame in &extra {
-        assert_eq!(frame[12..14], [8, 6], "{name}: a frame that nobody sent: {frame:02x?}");
-        assert_eq!(frame[20..22], [0, 2], "{name}: an ARP packet that is no reply");
+        assert_eq!(
+            frame[12..14],
+            [8, 6],
+            "{name}: a frame that nobody sent: {frame:02x?}"
+        );
+        assert_eq!(
+            frame[20..22],
+            [0, 2],
+            "{name}: an ARP packet that is no reply"
+        );
     }
     let counters = &result["counters"];
-    let drops: u64 = counters["drops"].as_object().expect("drops").values().map(|n| n.as_u64().expect("a count")).sum();
+    let drops: u64 = counters["drops"]
+        .as_object()
+        .expect("drops")
+        .values()
+        .map(|n| n.as_u64().expect("a count"))
+        .sum();
     let consumed = counters["consumed"].as_u64().expect("consumed");
-    assert_eq!(drops + consumed, dropped, "{name}: each frame that is no IP packet has its counter: {counters}");
-    assert_eq!(counters["generated"].as_u64(), Some(extra.len() as u64), "{name}");
+    assert_eq!(
+        drops + consumed,
+        dropped,
+        "{name}: each frame that is no IP packet has its counter: {counters}"
+    );
+    assert_eq!(
+        counters["generated"].as_u64(),
+        Some(extra.len() as u64),
+        "{name}"
+    );
     assert_eq!(result["conservation_ok"], Value::Bool(true), "{name}");
     packets
 }
 
 /// Takes the routed form of `frame` out of what came out, at a port where it may, with its ICRC as
 /// right or wrong as it was. Returns the port.
-fn take(out: &mut BTreeMap<String, Vec<Vec<u8>>>, frame: &[u8], packet: &IpPacket) -> Option<String> {
+fn take(
+    out: &mut BTreeMap<String, Vec<Vec<u8>>>,
+    frame: &[u8],
+    packet: &IpPacket,
+) -> Option<String> {
     let candidates: Vec<(String, Vec<u8>)> = if packet.source == 2 {
-        vec![("host0".to_owned(), oracle::routed(frame, packet, HOST_MAC, PORT_MAC))]
+        vec![(
+            "host0".to_owned(),
+            oracle::routed(frame, packet, HOST_MAC, PORT_MAC),
+        )]
     } else {
         UPLINKS
             .iter()
@@ -97,7 +147,10 @@ fn take(out: &mut BTreeMap<String, Vec<Vec<u8>>>, frame: &[u8], packet: &IpPacke
         let place = out.get(&port)?.iter().position(|found| *found == expected);
         if let Some(place) = place {
             let found = out.get_mut(&port)?.remove(place);
-            assert_eq!(oracle::icrc_is_right(&found, packet), oracle::icrc_is_right(frame, packet));
+            assert_eq!(
+                oracle::icrc_is_right(&found, packet),
+                oracle::icrc_is_right(frame, packet)
+            );
             return Some(port);
         }
     }
@@ -134,8 +187,13 @@ fn what_is_no_ip_packet_has_its_own_counter() {
 #[test]
 fn a_replay_is_the_same_every_time() {
     let capture = root().join("tests/corpus/rxe-rc-loss.pcap");
-    let folders = [tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder")];
-    let runs = folders.each_ref().map(|folder| replay(&capture, folder.path()));
+    let folders = [
+        tempfile::tempdir().expect("a folder"),
+        tempfile::tempdir().expect("a folder"),
+    ];
+    let runs = folders
+        .each_ref()
+        .map(|folder| replay(&capture, folder.path()));
     assert_eq!(runs[0].1, runs[1].1, "the frames of every port");
     assert_eq!(runs[0].0["counters"], runs[1].0["counters"]);
 }

@@ -10,7 +10,12 @@ fn testbed(arguments: &[&str]) -> (Value, i32) {
     all.extend_from_slice(arguments);
     let done = spraycheck(&all);
     let result = done.json();
-    assert_eq!(result["conservation"]["ok"], Value::Bool(true), "{arguments:?}: {}", result["conservation"]);
+    assert_eq!(
+        result["conservation"]["ok"],
+        Value::Bool(true),
+        "{arguments:?}: {}",
+        result["conservation"]
+    );
     assert_eq!(result["conservation"]["leaked"], 0, "{arguments:?}");
     assert_eq!(result["flows"]["host_errors"], 0, "{arguments:?}");
     (result, done.status)
@@ -18,7 +23,9 @@ fn testbed(arguments: &[&str]) -> (Value, i32) {
 
 fn names(result: &Value, key: &str) -> Vec<String> {
     let links = result[key].as_array().expect("a list").iter();
-    links.map(|link| link["link"].as_str().expect("a name").to_owned()).collect()
+    links
+        .map(|link| link["link"].as_str().expect("a name").to_owned())
+        .collect()
 }
 
 #[test]
@@ -30,15 +37,23 @@ fn the_bad_link_is_named_and_no_other() {
     ] {
         for evidence in ["source-counts", "hop-counts", "receive-only"] {
             // Receive-only needs more packets than a window of this size has.
-            let more: &[&str] = if evidence == "receive-only" { &["--iterations", "3"] } else { &[] };
+            let more: &[&str] = if evidence == "receive-only" {
+                &["--iterations", "3"]
+            } else {
+                &[]
+            };
             let mut arguments = vec!["--fail", fault, "--evidence", evidence];
             arguments.extend_from_slice(more);
             let (result, status) = testbed(&arguments);
             assert_eq!(names(&result, "convicted"), [link], "{fault}, {evidence}");
             assert_eq!(status, 0, "{fault}, {evidence}");
             let found = &result["convicted"][0];
-            let interval = [&found["ci95"][0], &found["ci95"][1]].map(|end| end.as_f64().expect("a rate"));
-            assert!(interval[0] < 1.5 * rate && interval[1] > 0.6 * rate, "{fault}, {evidence}: {interval:?}");
+            let interval =
+                [&found["ci95"][0], &found["ci95"][1]].map(|end| end.as_f64().expect("a rate"));
+            assert!(
+                interval[0] < 1.5 * rate && interval[1] > 0.6 * rate,
+                "{fault}, {evidence}: {interval:?}"
+            );
         }
     }
 }
@@ -46,20 +61,38 @@ fn the_bad_link_is_named_and_no_other() {
 #[test]
 fn without_a_fault_nothing_is_named_or_resent() {
     let (result, status) = testbed(&["--fail", "none"]);
-    assert!(names(&result, "convicted").is_empty() && names(&result, "suspects").is_empty(), "{result}");
+    assert!(
+        names(&result, "convicted").is_empty() && names(&result, "suspects").is_empty(),
+        "{result}"
+    );
     assert_eq!(status, 0);
     let flows = &result["flows"];
-    assert_eq!((&flows["retransmitted"], &flows["spurious_retransmits"]), (&Value::from(0), &Value::from(0)));
-    assert_eq!((&flows["completed"], &flows["failed"]), (&flows["announced"], &Value::from(0)));
+    assert_eq!(
+        (&flows["retransmitted"], &flows["spurious_retransmits"]),
+        (&Value::from(0), &Value::from(0))
+    );
+    assert_eq!(
+        (&flows["completed"], &flows["failed"]),
+        (&flows["announced"], &Value::from(0))
+    );
     // Ties to the fewest measured: counts stay within a few packets of each other.
-    let noise = result["noise"]["sigma_over_sqrt_lambda"].as_f64().expect("paths were healthy");
+    let noise = result["noise"]["sigma_over_sqrt_lambda"]
+        .as_f64()
+        .expect("paths were healthy");
     assert!(noise < 0.1, "sigma / sqrt(lambda) is {noise}");
 }
 
 #[test]
 fn a_seed_gives_the_same_run() {
     let run = |seed: &str| {
-        let (mut result, _) = testbed(&["--fail", "leaf1>spine1:drop=0.01", "--bytes", "8MiB", "--seed", seed]);
+        let (mut result, _) = testbed(&[
+            "--fail",
+            "leaf1>spine1:drop=0.01",
+            "--bytes",
+            "8MiB",
+            "--seed",
+            seed,
+        ]);
         for key in ["elapsed_s", "packet_hops_per_s"] {
             result[key] = Value::Null;
         }
@@ -72,21 +105,38 @@ fn a_seed_gives_the_same_run() {
 
 #[test]
 fn several_faults_at_once_are_all_named() {
-    let faults = ["leaf1>spine0:drop=0.02", "spine4>leaf2:drop=0.02", "leaf6>spine4:burst=0.002,0.1,0.5"];
+    let faults = [
+        "leaf1>spine0:drop=0.02",
+        "spine4>leaf2:drop=0.02",
+        "leaf6>spine4:burst=0.002,0.1,0.5",
+    ];
     let mut arguments = Vec::new();
     for fault in faults {
         arguments.extend_from_slice(&["--fail", fault]);
     }
     let (result, status) = testbed(&arguments);
-    assert_eq!(names(&result, "convicted"), ["leaf1>spine0", "leaf6>spine4", "spine4>leaf2"]);
+    assert_eq!(
+        names(&result, "convicted"),
+        ["leaf1>spine0", "leaf6>spine4", "spine4>leaf2"]
+    );
     assert_eq!(status, 0);
 }
 
 #[test]
 fn a_ring_needs_hop_counts_to_name_a_link() {
-    let ring = ["--workload", "ring-allreduce", "--bytes", "128MiB", "--fail", "leaf2>spine3:drop=0.02"];
+    let ring = [
+        "--workload",
+        "ring-allreduce",
+        "--bytes",
+        "128MiB",
+        "--fail",
+        "leaf2>spine3:drop=0.02",
+    ];
     let (result, status) = testbed(&ring);
-    assert!(names(&result, "convicted").is_empty(), "one victim cannot tell the two links of a path apart");
+    assert!(
+        names(&result, "convicted").is_empty(),
+        "one victim cannot tell the two links of a path apart"
+    );
     assert_eq!(status, 1);
     let suspects = names(&result, "suspects");
     assert_eq!(suspects, ["leaf2>spine3", "spine3>leaf3"]);
@@ -94,26 +144,54 @@ fn a_ring_needs_hop_counts_to_name_a_link() {
     let mut with_hops = ring.to_vec();
     with_hops.extend_from_slice(&["--evidence", "hop-counts"]);
     let (result, status) = testbed(&with_hops);
-    assert_eq!((names(&result, "convicted"), status), (vec!["leaf2>spine3".to_owned()], 0));
+    assert_eq!(
+        (names(&result, "convicted"), status),
+        (vec!["leaf2>spine3".to_owned()], 0)
+    );
 }
 
 #[test]
 fn known_failures_and_dead_links_convict_nobody() {
-    let (result, status) = testbed(&["--disable", "leaf2>spine1", "--disable", "spine6>leaf3", "--fail", "none"]);
+    let (result, status) = testbed(&[
+        "--disable",
+        "leaf2>spine1",
+        "--disable",
+        "spine6>leaf3",
+        "--fail",
+        "none",
+    ]);
     assert!(names(&result, "convicted").is_empty(), "{result}");
     assert_eq!(status, 0);
-    let seven = result["tests"].as_array().expect("tests").iter().filter(|test| test["k"] == 7).count();
+    let seven = result["tests"]
+        .as_array()
+        .expect("tests")
+        .iter()
+        .filter(|test| test["k"] == 7)
+        .count();
     assert!(seven >= 7, "{seven} windows over seven spines");
     // A link that is down is no gray failure: everybody can see it.
     let (result, _) = testbed(&["--fail", "leaf5>spine2:down"]);
-    assert!(names(&result, "convicted").is_empty(), "{:?}", names(&result, "convicted"));
-    let sent_into_it = result["injected"][0]["packets_seen"].as_u64().expect("a count");
+    assert!(
+        names(&result, "convicted").is_empty(),
+        "{:?}",
+        names(&result, "convicted")
+    );
+    let sent_into_it = result["injected"][0]["packets_seen"]
+        .as_u64()
+        .expect("a count");
     assert_eq!(sent_into_it, 0);
 }
 
 #[test]
 fn the_time_limit_ends_a_run_with_what_it_has() {
-    let (result, status) = testbed(&["--bytes", "16GiB", "--limit", "1s", "--fail", "leaf3>spine5:drop=0.05"]);
+    let (result, status) = testbed(&[
+        "--bytes",
+        "16GiB",
+        "--limit",
+        "1s",
+        "--fail",
+        "leaf3>spine5:drop=0.05",
+    ]);
     assert_eq!(result["partial"], Value::Bool(true));
     assert!(status == 0 || status == 1, "{status}");
 }
@@ -129,6 +207,10 @@ fn wrong_flags_are_refused_with_a_hint() {
     ] {
         let done = spraycheck(&arguments);
         assert_eq!(done.status, 2, "{arguments:?}: {}", done.stderr);
-        assert!(done.stderr.contains(wanted), "{arguments:?}: {}", done.stderr);
+        assert!(
+            done.stderr.contains(wanted),
+            "{arguments:?}: {}",
+            done.stderr
+        );
     }
 }

@@ -6,6 +6,7 @@
 //! time advances by a fixed step per round, so a run depends on its seed alone, not on the speed
 //! of the machine or a stalled core.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,6 +21,7 @@ use pipeline::{Counters, Nanos, PortCounters, PortId, Switch, Token};
 use crate::failure::Failure;
 use crate::hosts::Hosts;
 use crate::packet::{LcoreSink, Packet};
+use crate::pcap::Writer;
 use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::wire::Wire;
@@ -77,6 +79,8 @@ pub struct Outcome {
     pub now: Nanos,
     /// Wall-clock time of the loop.
     pub elapsed: Duration,
+    /// Captures that could not be written to their end, and why.
+    pub capture_errors: Vec<String>,
     /// Packet buffers that were not given back: a leak.
     pub leaked: u32,
     /// The recorded calls, if recording was asked for.
@@ -147,6 +151,9 @@ impl FabricLoop {
             nodes[link.to.0].incoming[link.to.1.index()] = index;
         }
         let fabric_wires = wires.len();
+        if let Some(folder) = &plan.config.pcap_dir {
+            capture_links(folder, fabric, &mut wires)?;
+        }
         for (index, host) in fabric.hosts.iter().enumerate() {
             let node = &mut nodes[host.leaf];
             node.incoming[host.port.index()] = wires.len();
@@ -337,7 +344,7 @@ impl FabricLoop {
         let FabricLoop {
             now,
             nodes,
-            wires,
+            mut wires,
             fabric_wires,
             hosts,
             pool,
@@ -377,6 +384,11 @@ impl FabricLoop {
             packet_hops: wires.iter().map(|wire| wire.sent).sum(),
             now,
             elapsed,
+            capture_errors: wires
+                .iter_mut()
+                .filter_map(Wire::end_capture)
+                .map(|error| error.to_string())
+                .collect(),
             leaked: 0,
             trace,
         };
@@ -389,6 +401,21 @@ impl FabricLoop {
 
 fn wire_damaged(wires: &mut [Wire], wire: usize) -> Option<dpdk::Mbuf> {
     wires.get_mut(wire)?.receive_damaged()
+}
+
+/// One capture per link of the fabric, named like `leaf3-to-spine5.pcap`: what its
+/// sending end puts in, so that what a fault loses is in it.
+fn capture_links(folder: &Path, fabric: &Fabric, wires: &mut [Wire]) -> Result<(), Failure> {
+    let wrong = |path: &Path, error: std::io::Error| {
+        Failure::environment(format!("pcap-dir: {}: {error}", path.display()))
+    };
+    std::fs::create_dir_all(folder).map_err(|error| wrong(folder, error))?;
+    for (link, wire) in fabric.links.iter().zip(wires) {
+        let name = link.link.to_string().replace('>', "-to-");
+        let path = folder.join(format!("{name}.pcap"));
+        wire.capture_into(Writer::create(&path).map_err(|error| wrong(&path, error))?);
+    }
+    Ok(())
 }
 
 /// Sends what is due on all ports of a switch, as far as the links take it.

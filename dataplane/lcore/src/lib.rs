@@ -10,6 +10,7 @@ pub mod failure;
 pub mod hosts;
 pub mod machine;
 pub mod packet;
+pub mod pcap;
 pub mod plan;
 pub mod replay;
 pub mod report;

@@ -18,6 +18,7 @@ use pipeline::{Nanos, PortId, Switch, SwitchConfig};
 use crate::failure::Failure;
 use crate::machine::{self, Cpus, POLL_LCORE};
 use crate::packet::{LcoreSink, Packet};
+use crate::pcap;
 use crate::report;
 use crate::split;
 
@@ -45,11 +46,30 @@ pub fn run(
 ) -> Result<(), Failure> {
     let started = Instant::now();
     let spec = SwitchSpec::read(&request.config_path).map_err(Failure::usage)?;
-    let dealt = split::deal(&spec.config, &spec.port_names, &request.inputs, request.split)?;
+    let dealt = split::deal(
+        &spec.config,
+        &spec.port_names,
+        &request.inputs,
+        request.split,
+    )?;
     let captures = Captures::prepare(&request.out_dir, &spec.port_names, &dealt)?;
-    let room = spec.config.ports.iter().map(|port| port.frame_max_bytes).max().unwrap_or(0).max(2048) + 64;
+    let room = spec
+        .config
+        .ports
+        .iter()
+        .map(|port| port.frame_max_bytes)
+        .max()
+        .unwrap_or(0)
+        .max(2048)
+        + 64;
     let mib = machine::mib_for(BUFFERS, room);
-    let eal = machine::start(machine::eal_config("spraycheck", cpus, mib, captures.vdevs(), request.eal.clone()))?;
+    let eal = machine::start(machine::eal_config(
+        "spraycheck",
+        cpus,
+        mib,
+        captures.vdevs(),
+        request.eal.clone(),
+    ))?;
     let pool = Mempool::create(&eal, "packets", BUFFERS, 256, room, None)?;
     let mut ports = Vec::new();
     for index in 0..spec.port_names.len() {
@@ -61,14 +81,19 @@ pub fn run(
         let (Some(rx), Some(tx)) = (started.rx.pop(), started.tx.pop()) else {
             return Err(Failure::environment("net_pcap gave no queues"));
         };
-        ports.push(Device { rx, tx, _port: started.port });
+        ports.push(Device {
+            rx,
+            tx,
+            _port: started.port,
+        });
     }
     tell(&DaemonLine::Ready { socket: None });
     let config = spec.config.clone();
     let stop = Arc::clone(stop);
     let pool_of_loop = pool.clone();
-    let running =
-        dpdk::lcore::launch(&eal, POLL_LCORE, move || poll(&config, ports, pool_of_loop, &stop))?;
+    let running = dpdk::lcore::launch(&eal, POLL_LCORE, move || {
+        poll(&config, ports, pool_of_loop, &stop)
+    })?;
     let switch = running.join();
     let conservation_ok = switch.is_conserved() && pool.in_use() == 0;
     let totals = report::of_switches([switch.counters()].into_iter());
@@ -80,7 +105,11 @@ pub fn run(
             .enumerate()
             .map(|(index, name)| {
                 let counters = switch.port_counters(PortId(index as u16));
-                ReplayPort { name: name.clone(), rx: counters.rx_packets, tx: counters.tx_packets }
+                ReplayPort {
+                    name: name.clone(),
+                    rx: counters.rx_packets,
+                    tx: counters.tx_packets,
+                }
             })
             .collect(),
         counters: ReplayCounters {
@@ -113,9 +142,16 @@ struct Captures {
 
 impl Captures {
     /// Writes what each port receives; a port without input gets an empty capture.
-    fn prepare(out_dir: &Path, names: &[String], dealt: &[Vec<Vec<u8>>]) -> Result<Captures, Failure> {
+    fn prepare(
+        out_dir: &Path,
+        names: &[String],
+        dealt: &[Vec<Vec<u8>>],
+    ) -> Result<Captures, Failure> {
         let wrong = |path: &Path, error: std::io::Error| {
-            Failure::environment(format!("{}: {error}; name a folder that can be written with --out", path.display()))
+            Failure::environment(format!(
+                "{}: {error}; name a folder that can be written with --out",
+                path.display()
+            ))
         };
         std::fs::create_dir_all(out_dir).map_err(|error| wrong(out_dir, error))?;
         let path = |name: &str, kind: &str| out_dir.join(format!("{name}{kind}"));
@@ -124,12 +160,16 @@ impl Captures {
             outputs: names.iter().map(|name| path(name, ".pcap")).collect(),
         };
         for (file, frames) in captures.inputs.iter().zip(dealt) {
-            split::write(file, frames.iter().map(Vec::as_slice)).map_err(|error| wrong(file, error))?;
+            pcap::write(file, frames.iter().map(Vec::as_slice))
+                .map_err(|error| wrong(file, error))?;
         }
         for file in captures.inputs.iter().chain(&captures.outputs) {
             // EAL takes a comma for the end of a device argument.
             if file.to_string_lossy().contains(',') {
-                return Err(Failure::usage(format!("{}: a path for net_pcap has no comma", file.display())));
+                return Err(Failure::usage(format!(
+                    "{}: a path for net_pcap has no comma",
+                    file.display()
+                )));
             }
         }
         Ok(captures)
@@ -139,7 +179,11 @@ impl Captures {
         let pairs = self.inputs.iter().zip(&self.outputs).enumerate();
         pairs
             .map(|(index, (input, output))| {
-                format!("net_pcap{index},rx_pcap={},tx_pcap={}", input.display(), output.display())
+                format!(
+                    "net_pcap{index},rx_pcap={},tx_pcap={}",
+                    input.display(),
+                    output.display()
+                )
             })
             .collect()
     }
@@ -155,9 +199,18 @@ impl Captures {
 }
 
 /// The poll loop: pull, push, tick, until nothing moves any more.
-fn poll(config: &SwitchConfig, mut ports: Vec<Device>, pool: Mempool, stop: &AtomicBool) -> Switch<Packet> {
+fn poll(
+    config: &SwitchConfig,
+    mut ports: Vec<Device>,
+    pool: Mempool,
+    stop: &AtomicBool,
+) -> Switch<Packet> {
     let mut switch = Switch::new(config);
-    let mut sink = LcoreSink { pool, seam: Arc::new(Seam::default()), switch: 0 };
+    let mut sink = LcoreSink {
+        pool,
+        seam: Arc::new(Seam::default()),
+        switch: 0,
+    };
     let mut burst = Burst::new();
     let mut now = Nanos(0);
     let mut quiet = 0;
@@ -168,7 +221,12 @@ fn poll(config: &SwitchConfig, mut ports: Vec<Device>, pool: Mempool, stop: &Ato
         for (index, device) in ports.iter_mut().enumerate() {
             device.rx.receive(&mut burst);
             moved += burst.len();
-            switch.ingress_burst(now, PortId(index as u16), burst.drain().map(Packet), &mut sink);
+            switch.ingress_burst(
+                now,
+                PortId(index as u16),
+                burst.drain().map(Packet),
+                &mut sink,
+            );
         }
         for (index, device) in ports.iter_mut().enumerate() {
             let port = PortId(index as u16);

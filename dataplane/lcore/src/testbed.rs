@@ -69,6 +69,9 @@ pub fn run(
     }
     let outcome = running.join();
     let mut core = control.finish();
+    for error in &outcome.capture_errors {
+        tracing::error!("a capture of --pcap-dir is not whole: {error}");
+    }
     if let (Some(path), Some(trace)) = (&config.trace, &outcome.trace) {
         trace
             .write(path)

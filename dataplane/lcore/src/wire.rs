@@ -4,12 +4,14 @@
 //! by whoever receives it, as a NIC does with a wrong FCS.
 
 use std::collections::VecDeque;
+use std::io;
 
 use dpdk::{Burst, Eal, Error, Mbuf, RingReceiver, RingSender};
 use pipeline::Nanos;
 use pipeline::fault::{Fate, Fault, LinkFaults};
 
 use crate::ecn;
+use crate::pcap::Writer;
 
 /// Packets a ring holds: far more than a link's bandwidth-delay product in one round of the loop.
 pub const RING_PACKETS: u32 = 1024;
@@ -32,6 +34,10 @@ pub struct Wire {
     pub lost: u64,
     /// Packets that arrived damaged.
     pub corrupted: u64,
+    /// A capture of what enters the link, for people who debug; it slows the run down.
+    capture: Option<Writer>,
+    /// The first error of that capture, which ended it.
+    capture_error: Option<io::Error>,
 }
 
 impl Wire {
@@ -53,7 +59,34 @@ impl Wire {
             received: 0,
             lost: 0,
             corrupted: 0,
+            capture: None,
+            capture_error: None,
         })
+    }
+
+    /// Writes what enters the link from now on into a capture.
+    pub fn capture_into(&mut self, writer: Writer) {
+        self.capture = Some(writer);
+    }
+
+    #[cold]
+    fn capture(&mut self, now: Nanos, burst: &Burst) {
+        let Some(writer) = &mut self.capture else {
+            return;
+        };
+        let written = burst
+            .iter()
+            .try_for_each(|mbuf| writer.write(now.0, mbuf.data()));
+        if let Err(error) = written {
+            self.capture_error = Some(error);
+            self.capture = None;
+        }
+    }
+
+    /// Ends the capture; the first error it met, if any.
+    pub fn end_capture(&mut self) -> Option<io::Error> {
+        let ended = self.capture.take().map_or(Ok(()), Writer::finish);
+        self.capture_error.take().or(ended.err())
     }
 
     /// How many packets [`Wire::send`] takes now.
@@ -77,6 +110,9 @@ impl Wire {
     #[inline]
     pub fn send(&mut self, now: Nanos, burst: &mut Burst) {
         self.sent += burst.len() as u64;
+        if self.capture.is_some() {
+            self.capture(now, burst);
+        }
         if self.is_faulty {
             self.suffer(now, burst);
         }

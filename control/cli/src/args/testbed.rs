@@ -15,7 +15,9 @@ use crate::failure::{Failure, USAGE};
 /// No NIC and no hugepages are needed. Exit code 0: exactly the links that lost packets were
 /// named.
 #[derive(Args, Debug, Default)]
-#[command(after_help = "\
+#[command(
+    args_override_self = true,
+    after_help = "\
 Examples:
   spraycheck testbed --fail 'leaf3>spine5:drop=0.01'
   spraycheck testbed --preset paper --leaves 4 --spines 4 --fail none --json -
@@ -23,7 +25,8 @@ Examples:
 Rates are written 100Gbps, sizes 64KiB, times 55us, probabilities 0.005 or 0.5%.
 Faults: drop=0.01, burst=P_ENTER,P_EXIT,LOSS, corrupt=0.001, delay=5us, down, flap=PERIOD,DOWN,
 match=QPN:+N[:OCCURRENCE],action=drop|ecn|corrupt. Links: leaf3>spine5, spine5>leaf3, or
-leaf3-spine5 for both.")]
+leaf3-spine5 for both."
+)]
 pub(crate) struct TestbedArgs {
     /// Settings from a file; flags go over them
     #[arg(long, value_name = "F")]
