@@ -1,0 +1,110 @@
+//! What can be typed.
+
+mod testbed;
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+pub(crate) use testbed::TestbedArgs;
+
+/// Finds gray failures in leaf/spine fabrics that spray packets.
+#[derive(Parser, Debug)]
+#[command(
+    name = "spraycheck",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Example:
+  spraycheck testbed --fail 'leaf3>spine5:drop=0.01'
+
+Exit codes: 0 done, 1 it ran and the answer is \"no\", 2 wrong usage or configuration,
+3 the environment lacks something."
+)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Command {
+    /// Run a whole fabric in one process and find its bad links
+    Testbed(Box<TestbedArgs>),
+    /// Run one switch over captures
+    Replay(ReplayArgs),
+    /// Validate configurations and print them resolved
+    Check(CheckArgs),
+    /// Ask a running testbed or switch
+    Show(ShowArgs),
+}
+
+/// Run the switch of a configuration over captures until they end; write one capture per port.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck replay --config docs/examples/leaf0.toml --in host0=rxe-rc-write.pcap --split --out out/")]
+pub(crate) struct ReplayArgs {
+    /// Configuration of the switch
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// What a port receives; repeatable
+    #[arg(long = "in", value_name = "PORT=FILE.pcap", required = true, value_parser = port_and_file)]
+    pub(crate) inputs: Vec<(String, PathBuf)>,
+    /// The captures hold both directions: a port receives only what its own hosts send
+    #[arg(long)]
+    pub(crate) split: bool,
+    /// Folder for the captures of what the ports send
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Arguments for EAL
+    #[arg(last = true, value_name = "EAL")]
+    pub(crate) eal: Vec<String>,
+}
+
+fn port_and_file(text: &str) -> Result<(String, PathBuf), String> {
+    match text.split_once('=') {
+        Some((port, file)) if !port.is_empty() && !file.is_empty() => {
+            Ok((port.to_owned(), file.into()))
+        }
+        _ => Err("write PORT=FILE.pcap like host0=capture.pcap".to_owned()),
+    }
+}
+
+/// Validate configurations of switches and testbeds; print them resolved, with the EAL line.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck check docs/examples/leaf0.toml")]
+pub(crate) struct CheckArgs {
+    /// Configurations
+    #[arg(required = true, value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+}
+
+/// What `show` can ask for.
+pub(crate) const WHAT: [&str; 9] = [
+    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "version",
+];
+
+/// Ask a running testbed or switch.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck show ports --socket run/spraycheck.sock")]
+pub(crate) struct ShowArgs {
+    /// What to show
+    #[arg(value_parser = WHAT)]
+    pub(crate) what: String,
+    /// Socket of the testbed or switch
+    #[arg(long, value_name = "P")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Print the answer as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests;

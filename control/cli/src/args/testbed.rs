@@ -1,0 +1,208 @@
+//! Flags of `testbed`: each a setting of [`config::TestbedConfig`], by the same name.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use config::{
+    Announce, Bytes, Evidence, FaultList, LinkList, Mark, Preset, Probability, Rate, Recovery,
+    Spray, TestbedLayer, Tie, Time, Workload,
+};
+
+use crate::failure::{Failure, USAGE};
+
+/// Run a whole fabric in one process on the DPDK data plane, and find its bad links.
+///
+/// No NIC and no hugepages are needed. Exit code 0: exactly the links that lost packets were
+/// named.
+#[derive(Args, Debug, Default)]
+#[command(after_help = "\
+Examples:
+  spraycheck testbed --fail 'leaf3>spine5:drop=0.01'
+  spraycheck testbed --preset paper --leaves 4 --spines 4 --fail none --json -
+
+Rates are written 100Gbps, sizes 64KiB, times 55us, probabilities 0.005 or 0.5%.
+Faults: drop=0.01, burst=P_ENTER,P_EXIT,LOSS, corrupt=0.001, delay=5us, down, flap=PERIOD,DOWN,
+match=QPN:+N[:OCCURRENCE],action=drop|ecn|corrupt. Links: leaf3>spine5, spine5>leaf3, or
+leaf3-spine5 for both.")]
+pub(crate) struct TestbedArgs {
+    /// Settings from a file; flags go over them
+    #[arg(long, value_name = "F")]
+    pub(crate) config: Option<PathBuf>,
+    /// Where settings start from: default or paper
+    #[arg(long, value_name = "P")]
+    preset: Option<Preset>,
+    /// Leaves, 2 to 128 [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Fabric")]
+    leaves: Option<u16>,
+    /// Spines, 1 to 128 [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Fabric")]
+    spines: Option<u16>,
+    /// Hosts of each leaf, 1 to 64 [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Fabric")]
+    hosts_per_leaf: Option<u16>,
+    /// Rate of links between leaves and spines [default: 10Gbps]
+    #[arg(long, value_name = "R", help_heading = "Fabric")]
+    link_rate: Option<Rate>,
+    /// Rate of links to hosts [default: the link rate]
+    #[arg(long, value_name = "R", help_heading = "Fabric")]
+    host_rate: Option<Rate>,
+    /// A fault of a link, like leaf3>spine5:drop=0.01; none for none; repeatable
+    #[arg(long, value_name = "LINK:SPEC", help_heading = "Fabric")]
+    fail: Vec<String>,
+    /// A link that is taken out of the routing table; repeatable
+    #[arg(long, value_name = "LINK", help_heading = "Fabric")]
+    disable: Vec<String>,
+    /// Bound of each queue [default: 1MiB]
+    #[arg(long, value_name = "BYTES", help_heading = "Fabric")]
+    queue_limit: Option<Bytes>,
+    /// How often spines tell which downlinks they have [default: 100ms]
+    #[arg(long, value_name = "T", help_heading = "Fabric")]
+    link_state: Option<Time>,
+    /// all-to-all, ring-allreduce, permutation, incast, pairs or idle [default: all-to-all]
+    #[arg(long, value_name = "W", help_heading = "Traffic")]
+    workload: Option<Workload>,
+    /// What a host sends to each peer, over all QPs [default: 64MiB]
+    #[arg(long, value_name = "BYTES", help_heading = "Traffic")]
+    bytes: Option<Bytes>,
+    /// QPs per pair of hosts [default: 2]
+    #[arg(long, value_name = "N", help_heading = "Traffic")]
+    qps: Option<u32>,
+    /// How often the workload runs [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Traffic")]
+    iterations: Option<u32>,
+    /// Path MTU: 256, 512, 1024, 2048 or 4096 [default: 4096]
+    #[arg(long, value_name = "BYTES", help_heading = "Traffic")]
+    mtu: Option<u32>,
+    /// Packets that a QP may have in flight [default: 64]
+    #[arg(long, value_name = "N", help_heading = "Traffic")]
+    window_packets: Option<u32>,
+    /// selective-repeat or go-back-n [default: selective-repeat]
+    #[arg(long, value_name = "R", help_heading = "Traffic")]
+    recovery: Option<Recovery>,
+    /// jsq2, jsq, random, round-robin or ecmp [default: jsq2]
+    #[arg(long, value_name = "S", help_heading = "Spraying")]
+    spray: Option<Spray>,
+    /// fewest-measured or random [default: fewest-measured]
+    #[arg(long, value_name = "T", help_heading = "Spraying")]
+    tie: Option<Tie>,
+    /// receive-only, source-counts or hop-counts [default: source-counts]
+    #[arg(long, value_name = "E", help_heading = "Measurement")]
+    evidence: Option<Evidence>,
+    /// Packets to mark: first copies or all [default: first]
+    #[arg(long, value_name = "M", help_heading = "Measurement")]
+    mark: Option<Mark>,
+    /// s of the paper's threshold, for receive-only evidence
+    #[arg(long, value_name = "S", help_heading = "Measurement")]
+    sensitivity: Option<f64>,
+    /// Loss rate of a link that is no failure [default: 2e-5]
+    #[arg(long, value_name = "P", help_heading = "Measurement")]
+    p0: Option<Probability>,
+    /// Probability of any false alarm in a round over the whole fabric [default: 0.001]
+    #[arg(long, value_name = "A", help_heading = "Measurement")]
+    alpha: Option<Probability>,
+    /// Packets per spine that a test needs [default: what p0, alpha and the evidence ask]
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    p_min: Option<u64>,
+    /// Who names the flows to measure: host or window [default: host]
+    #[arg(long, value_name = "A", help_heading = "Measurement")]
+    announce: Option<Announce>,
+    /// UDP port of spraycheck's messages [default: 48791]
+    #[arg(long, value_name = "PORT", help_heading = "Measurement")]
+    message_port: Option<u16>,
+    /// Seed of everything that is left to chance [default: 1]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    seed: Option<u64>,
+    /// End after this time, finished or not [default: 60s]
+    #[arg(long, value_name = "T", help_heading = "Run")]
+    limit: Option<Time>,
+    /// Most that the fabric's time advances in one round [default: 10us]
+    #[arg(long, value_name = "T", help_heading = "Run")]
+    step: Option<Time>,
+    /// Packets that a port takes in at once, 1 to 64 [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Run")]
+    burst: Option<u32>,
+    /// Send after each packet, not after each burst
+    #[arg(
+        long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true",
+        require_equals = true, help_heading = "Run"
+    )]
+    interleave: Option<bool>,
+    /// Write one capture per link into this folder
+    #[arg(long, value_name = "D", help_heading = "Run")]
+    pcap_dir: Option<PathBuf>,
+    /// Write the trace of calls into the switches
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    trace: Option<PathBuf>,
+    /// Answer `spraycheck show` on this socket
+    #[arg(long, value_name = "P", help_heading = "Run")]
+    socket: Option<PathBuf>,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub(crate) json: Option<PathBuf>,
+    /// Arguments for EAL
+    #[arg(last = true, value_name = "EAL")]
+    pub(crate) eal: Vec<String>,
+}
+
+impl TestbedArgs {
+    /// What the flags say, as settings.
+    pub(crate) fn layer(&self) -> Result<TestbedLayer, Failure> {
+        let wrong =
+            |flag: &str, why: &dyn std::fmt::Display| Failure::new(USAGE, format!("{flag}: {why}"));
+        if self.fail.len() > 1 && self.fail.iter().any(|fail| fail == "none") {
+            let why = "none stands beside other faults; give either";
+            return Err(wrong("--fail", &why));
+        }
+        let faults = match &self.fail[..] {
+            [] => None,
+            all => Some(
+                FaultList::read(all.iter().map(String::as_str))
+                    .map_err(|why| wrong("--fail", &why))?,
+            ),
+        };
+        let disabled = match &self.disable[..] {
+            [] => None,
+            all => Some(
+                LinkList::read(all.iter().map(String::as_str))
+                    .map_err(|why| wrong("--disable", &why))?,
+            ),
+        };
+        Ok(TestbedLayer {
+            preset: self.preset,
+            leaves: self.leaves,
+            spines: self.spines,
+            hosts_per_leaf: self.hosts_per_leaf,
+            link_rate: self.link_rate,
+            host_rate: self.host_rate,
+            workload: self.workload,
+            bytes: self.bytes,
+            qps: self.qps,
+            iterations: self.iterations,
+            mtu: self.mtu,
+            spray: self.spray,
+            tie: self.tie,
+            evidence: self.evidence,
+            mark: self.mark,
+            sensitivity: self.sensitivity,
+            p0: self.p0,
+            alpha: self.alpha,
+            p_min: self.p_min,
+            announce: self.announce,
+            recovery: self.recovery,
+            seed: self.seed,
+            faults,
+            disabled,
+            limit: self.limit,
+            queue_limit: self.queue_limit,
+            window_packets: self.window_packets,
+            step: self.step,
+            burst: self.burst,
+            interleave: self.interleave,
+            message_port: self.message_port,
+            link_state: self.link_state,
+            pcap_dir: self.pcap_dir.clone(),
+            trace: self.trace.clone(),
+            socket: self.socket.clone(),
+        })
+    }
+}

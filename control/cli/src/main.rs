@@ -1,0 +1,41 @@
+//! `spraycheck`, the one command that people type. It links no DPDK: what needs it runs in
+//! `spraycheckd`, which this starts, watches and ends.
+//!
+//! Exit codes: 0 done, 1 it ran and the answer is "no", 2 wrong usage or configuration, 3 the
+//! environment lacks something.
+
+mod args;
+mod check;
+mod daemon;
+mod failure;
+mod number;
+mod output;
+mod progress;
+mod replay;
+mod report;
+mod show;
+mod table;
+mod testbed;
+mod verdict;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Cli, Command};
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Testbed(args) => testbed::run(*args),
+        Command::Replay(args) => replay::run(args),
+        Command::Check(args) => check::run(&args),
+        Command::Show(args) => show::run(&args),
+    };
+    match result {
+        Ok(code) => code,
+        Err(failure) => {
+            eprintln!("spraycheck: {failure}");
+            ExitCode::from(failure.code)
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! How far a run is: one line that is rewritten on a terminal, few plain lines elsewhere. Always
+//! on standard error, so that answers stay alone on standard output.
+
+use std::io::{IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Shows progress until it is dropped.
+pub(crate) struct Progress {
+    is_terminal: bool,
+    is_line_open: bool,
+    shown: Option<(Instant, f64)>,
+}
+
+impl Progress {
+    pub(crate) fn new() -> Progress {
+        Progress {
+            is_terminal: std::io::stderr().is_terminal(),
+            is_line_open: false,
+            shown: None,
+        }
+    }
+
+    /// The run is at `percent` and does what `text` says.
+    pub(crate) fn show(&mut self, percent: f64, text: &str) {
+        // Off a terminal a line every tenth, or every five seconds, is enough for a log.
+        let is_due = self.shown.is_none_or(|(at, shown)| {
+            percent >= shown + 10.0 || at.elapsed() >= Duration::from_secs(5)
+        });
+        let line = format!("{percent:3.0} %  {text}");
+        if self.is_terminal {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K{line}");
+            let _ = std::io::stderr().flush();
+            self.is_line_open = true;
+        } else if is_due {
+            let _ = writeln!(std::io::stderr(), "{line}");
+            self.shown = Some((Instant::now(), percent));
+        }
+    }
+
+    /// Prints a line that stays.
+    pub(crate) fn say(&mut self, line: &str) {
+        self.clear();
+        let _ = writeln!(std::io::stderr(), "{line}");
+    }
+
+    fn clear(&mut self) {
+        if self.is_line_open {
+            let _ = write!(std::io::stderr(), "\r\x1b[2K");
+            let _ = std::io::stderr().flush();
+            self.is_line_open = false;
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}

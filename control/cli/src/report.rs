@@ -1,0 +1,199 @@
+//! A testbed's result for people.
+
+use std::fmt::Write as _;
+
+use agent::result::TestbedResult;
+use config::TestbedConfig;
+
+use crate::number::{grouped, percent, significant};
+use crate::verdict::Verdict;
+
+/// The whole report; its last line is the verdict.
+pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
+    let mut text = String::new();
+    let mut line = |name: &str, rest: &str| {
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{}", format!("{name:<13}{rest}").trim_end());
+    };
+    let fabric = format!(
+        "{} leaves x {} spines, {} hosts, links {}, hosts {}; {} {} over {} QPs, mtu {}, seed {}",
+        config.leaves,
+        config.spines,
+        config.hosts(),
+        config.link_rate,
+        config.host_rate,
+        config.workload,
+        config.bytes,
+        config.qps,
+        config.mtu,
+        result.seed,
+    );
+    line("fabric", &fabric);
+    line("policy", &policy(result));
+    section(&mut line, "injected", injected(result));
+    section(&mut line, "convicted", convicted(result));
+    let suspects = result.suspects.iter().map(|suspect| {
+        format!(
+            "{:<15}missing: {}",
+            suspect.link.to_string(),
+            suspect.missing
+        )
+    });
+    section(&mut line, "suspects", suspects.collect());
+    line("tests", &windows(result));
+    line("flows", &flows(result));
+    line("packets", &packets(result));
+    line("speed", &speed(result));
+    if result.partial {
+        let reason = result.reason.as_deref().unwrap_or("no reason given");
+        line(
+            "partial",
+            &format!("the run ended before its work was done ({reason})"),
+        );
+    }
+    line("verdict", &Verdict::of(result).line());
+    text
+}
+
+/// A heading with one entry per line.
+fn section(line: &mut impl FnMut(&str, &str), name: &str, entries: Vec<String>) {
+    if entries.is_empty() {
+        line(name, "none");
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        line(if index == 0 { name } else { "" }, entry);
+    }
+}
+
+fn policy(result: &TestbedResult) -> String {
+    let policy = &result.policy;
+    format!(
+        "preset {}: spray {}, ties {}, marks {}, evidence {}, burst {}, uplink load {}",
+        policy.preset,
+        policy.spray,
+        policy.tie,
+        policy.mark,
+        policy.evidence,
+        policy.burst,
+        percent(policy.load),
+    )
+}
+
+fn injected(result: &TestbedResult) -> Vec<String> {
+    let entry = |injected: &agent::result::Injected| {
+        let (seen, lost) = (injected.packets_seen, injected.packets_dropped);
+        let rate = if seen == 0 {
+            0.0
+        } else {
+            lost as f64 / seen as f64
+        };
+        format!(
+            "{:<15}{}: lost {} of {} packets ({})",
+            injected.link.to_string(),
+            injected.spec,
+            grouped(lost),
+            grouped(seen),
+            percent(rate)
+        )
+    };
+    result.injected.iter().map(entry).collect()
+}
+
+fn convicted(result: &TestbedResult) -> Vec<String> {
+    let entry = |found: &agent::result::Convicted| {
+        let [low, high] = found.ci95;
+        format!(
+            "{:<15}loses {} (95 %: {} to {}); {} failed paths, {} packets, {} per spine, after {} ms",
+            found.link.to_string(),
+            percent(found.drop_rate),
+            percent(low),
+            percent(high),
+            found.paths,
+            grouped(found.packets),
+            grouped(found.packets_per_spine),
+            significant(found.at_ms),
+        )
+    };
+    result.convicted.iter().map(entry).collect()
+}
+
+fn windows(result: &TestbedResult) -> String {
+    let tests = &result.tests;
+    let sum = |count: fn(&agent::result::Test) -> usize| {
+        grouped(tests.iter().map(|test| count(test) as u64).sum())
+    };
+    let noise = match result.noise.sigma_over_sqrt_lambda {
+        Some(sigma) => format!(
+            "; healthy counts deviate by {} sqrt(lambda) over {} paths",
+            significant(sigma),
+            grouped(result.noise.paths)
+        ),
+        None => String::new(),
+    };
+    format!(
+        "{} windows, {} paths: {} failed, {} void, {} too short to tell{noise}",
+        grouped(tests.len() as u64),
+        sum(|test| test.usable.len()),
+        sum(|test| test.failed.len()),
+        sum(|test| test.void.len()),
+        sum(|test| test.abstained.len()),
+    )
+}
+
+fn flows(result: &TestbedResult) -> String {
+    let flows = &result.flows;
+    format!(
+        "{} announced, {} measured, {} completed, {} failed; {} packets sent again, {} of them \
+         needlessly",
+        grouped(flows.announced),
+        grouped(flows.measured),
+        grouped(flows.completed),
+        grouped(flows.failed),
+        grouped(flows.retransmitted),
+        grouped(flows.spurious_retransmits),
+    )
+}
+
+fn packets(result: &TestbedResult) -> String {
+    let sums = &result.conservation;
+    let drops: Vec<String> = sums
+        .drops
+        .iter()
+        .filter(|(_, count)| **count > 0)
+        .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
+        .collect();
+    let drops = if drops.is_empty() {
+        "none".to_owned()
+    } else {
+        drops.join(", ")
+    };
+    format!(
+        "{} in, {} made, {} out, {} consumed, {} queued; dropped: {drops}; lost on links {}, on \
+         their way {}: {}",
+        grouped(sums.rx),
+        grouped(sums.generated),
+        grouped(sums.tx),
+        grouped(sums.consumed),
+        grouped(sums.queued),
+        grouped(sums.link_injected),
+        grouped(sums.in_flight),
+        if sums.ok {
+            "all accounted for"
+        } else {
+            "NOT ALL ACCOUNTED FOR"
+        },
+    )
+}
+
+fn speed(result: &TestbedResult) -> String {
+    format!(
+        "{} packet hops in {} s: {} per second; {} ms of the fabric's time",
+        grouped(result.packet_hops),
+        significant(result.elapsed_s),
+        grouped(result.packet_hops_per_s as u64),
+        grouped(result.fabric_ms),
+    )
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! `spraycheck testbed`: settings from preset, file and flags; the run; the report; the verdict.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use agent::result::DaemonLine;
+use config::{TestbedConfig, TestbedFile, TestbedRequest};
+
+use crate::args::TestbedArgs;
+use crate::failure::{Failure, NO, USAGE};
+use crate::verdict::Verdict;
+use crate::{daemon, output, report};
+
+/// What a run may take beyond its limit: starting DPDK, filling packet memory, judging.
+const BEYOND: Duration = Duration::from_secs(60);
+
+pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
+    let config = settings(&args)?;
+    let limit = Duration::from_nanos(config.limit.nanos()) + BEYOND;
+    let request = TestbedRequest {
+        config,
+        eal: args.eal,
+    };
+    let answer = daemon::run("testbed", &request, Some(limit))?;
+    let DaemonLine::Result(result) = answer else {
+        let message = "spraycheckd answered something else than a testbed's result; is it of the \
+                       same version?";
+        return Err(Failure::new(NO, message));
+    };
+    if let Some(path) = &args.json {
+        output::write_json(path, &result)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&report::render(&request.config, &result))?;
+    }
+    Ok(match Verdict::of(&result).is_yes() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(NO),
+    })
+}
+
+/// The checked settings that the flags, and the file they name, give.
+pub(crate) fn settings(args: &TestbedArgs) -> Result<TestbedConfig, Failure> {
+    let file = args.config.as_deref().map(read).transpose()?;
+    let mut config = TestbedConfig::resolve(file.as_ref(), args.layer()?)?;
+    // The daemon has the same working folder, but a reader of the request may not.
+    for path in [&mut config.pcap_dir, &mut config.trace, &mut config.socket] {
+        *path = path.take().map(|path| absolute(&path));
+    }
+    Ok(config)
+}
+
+fn read(path: &Path) -> Result<TestbedFile, Failure> {
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", path.display())))?;
+    Ok(TestbedFile::parse(path, &text)?)
+}
+
+fn absolute(path: &Path) -> PathBuf {
+    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+}
