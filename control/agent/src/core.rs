@@ -3,8 +3,8 @@
 //! Pure: the control thread feeds it, and a test or a simulator may do so as well.
 
 use detector::{
-    Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest, Rules,
-    Window, threshold,
+    Aggregate, Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest,
+    Rules, VICTIM_P, Window, threshold,
 };
 use pipeline::report::{Command, Opened, WindowReport};
 
@@ -115,10 +115,7 @@ impl Core {
         };
         self.latest = self.latest.max(window.closed_ns);
         let tests = self.judge.judge(&aggregate);
-        for (sums, test) in aggregate.paths.iter().zip(&tests) {
-            self.take(test);
-            self.noise.add(sums, test);
-        }
+        self.take_all(&aggregate, &tests);
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
         if self.verdicts.len() < VERDICTS_MAX {
@@ -130,6 +127,18 @@ impl Core {
             });
         } else {
             self.counters.forgotten += 1;
+        }
+    }
+
+    fn take_all(&mut self, aggregate: &Aggregate, tests: &[PathTest]) {
+        for (sums, test) in aggregate.paths.iter().zip(tests) {
+            self.take(test);
+            self.noise.add(sums, test);
+        }
+        // Looked at as soon as a path loses on its own, so that a conviction has the time at which
+        // its evidence was complete. Nothing can be convicted before.
+        if tests.iter().any(|test| test.p_value <= VICTIM_P) {
+            self.localizer.locate(self.latest);
         }
     }
 
@@ -155,10 +164,7 @@ impl Core {
     pub fn finish(&mut self) {
         for aggregate in self.aggregator.drain() {
             let tests = self.judge.judge(&aggregate);
-            for (sums, test) in aggregate.paths.iter().zip(&tests) {
-                self.take(test);
-                self.noise.add(sums, test);
-            }
+            self.take_all(&aggregate, &tests);
         }
     }
 

@@ -65,6 +65,9 @@ pub struct Policy {
     pub burst: u32,
     /// Load of the uplinks, 1 being their rate.
     pub load: f64,
+    /// Packets per spine that a test needs.
+    #[serde(default)]
+    pub p_min: u64,
 }
 
 /// One fault of one link.
@@ -106,6 +109,12 @@ pub struct Suspect {
     pub link: Link,
     /// What its conviction lacks.
     pub missing: String,
+    /// Loss rate of the path that accuses it.
+    #[serde(default)]
+    pub drop_rate: f64,
+    /// Marked packets on that path.
+    #[serde(default)]
+    pub packets: u64,
 }
 
 /// Why a window ended.
@@ -135,20 +144,20 @@ pub struct Test {
     pub epoch: u32,
     /// Packets announced.
     pub n: u64,
-    /// Packets marked.
-    pub marked: u64,
+    /// Packets marked; `null` if no close came.
+    pub marked: Option<u64>,
     /// Usable spines.
     pub k: u32,
     /// Their indices.
     pub usable: Vec<u16>,
     /// Packets expected per spine.
     pub lambda: f64,
-    /// Fewer fail a path.
-    pub threshold: f64,
+    /// Fewer fail a path; `null` while the counts wait for more.
+    pub threshold: Option<f64>,
     /// Marked packets counted, by spine.
     pub counts: Vec<u64>,
-    /// Marked packets sent, by spine.
-    pub sent: Vec<u64>,
+    /// Marked packets sent, by spine; `null` if no close came.
+    pub sent: Option<Vec<u64>>,
     /// Marked packets that our own queues dropped, by spine.
     pub congestion_dropped: Vec<u64>,
     /// Spines whose path failed.
@@ -157,10 +166,13 @@ pub struct Test {
     pub void: Vec<SpineId>,
     /// Spines whose count was too small to tell.
     pub abstained: Vec<SpineId>,
-    /// The smallest loss rate that this test would have seen.
-    pub min_detectable_rate: f64,
+    /// The smallest loss rate that this test would have seen; `null` if none would have been.
+    pub min_detectable_rate: Option<f64>,
     /// Why the window ended.
     pub reason: EndReason,
+    /// Why paths are void or abstained, by spine: no verdict is silent.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub why: BTreeMap<String, String>,
 }
 
 /// Flows of a run.
@@ -178,6 +190,9 @@ pub struct Flows {
     pub retransmitted: u64,
     /// Of those, packets that had arrived after all.
     pub spurious_retransmits: u64,
+    /// Wrong bytes, wrong checksums and the like at hosts: above 0, something is broken.
+    #[serde(default)]
+    pub host_errors: u64,
 }
 
 /// How far the counts of healthy paths were from equal.
@@ -204,6 +219,12 @@ pub struct Conservation {
     pub queued: u64,
     /// Dropped by switches, by reason; those that occurred.
     pub drops: BTreeMap<String, u64>,
+    /// What else switches counted; what is not zero.
+    #[serde(default)]
+    pub notes: BTreeMap<String, u64>,
+    /// Packet buffers that had not come back at the end.
+    #[serde(default)]
+    pub leaked: u64,
     /// Lost on links, by injected faults.
     pub link_injected: u64,
     /// Still on links.

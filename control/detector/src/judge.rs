@@ -41,6 +41,15 @@ pub enum AbstainReason {
     TooFewPackets,
 }
 
+impl std::fmt::Display for AbstainReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            AbstainReason::NoiseTooLarge => "noise-too-large",
+            AbstainReason::TooFewPackets => "too-few-packets",
+        })
+    }
+}
+
 /// Loss on one of a path's two links, by hop counts.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkTest {

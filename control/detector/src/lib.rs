@@ -45,6 +45,7 @@ pub use localize::{
 };
 pub use rules::{Evidence, KnownDrops, Reference, Rules, ThresholdRule};
 pub use sequential::{Alarm, Sequential};
+pub use spine::VICTIM_P;
 pub use stats::{NoiseReport, NoiseStats};
 pub use threshold::Noise;
 pub use types::{Epoch, Fabric, LeafId, Link, Nanos, OutsideFabric, Path, Qpn, SpineId};

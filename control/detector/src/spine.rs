@@ -15,7 +15,7 @@ use crate::types::{LeafId, Link, SpineId};
 /// A path counts as a victim if its loss has at most this probability without the
 /// link in question. That the link is bad is shown by the likelihood of all paths
 /// together; this only asks that it does not rest on one path alone.
-const VICTIM_P: f64 = 0.01;
+pub const VICTIM_P: f64 = 0.01;
 
 /// Losses of a term's background at least, so that p0 = 0 has a likelihood.
 const BACKGROUND_MIN: f64 = 1e-9;

@@ -6,71 +6,10 @@
 use packet::{Address, MacAddr, Psn, Qpn, message};
 use thiserror::Error;
 
+use crate::units::{BitRate, PathMtu};
+
 /// Largest RDMA message (IBTA volume 1, 9.7.8): 2 GiB.
 pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
-
-/// The place of a connection in its host: counts from 0 in the order of opening.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct QpId(pub u32);
-
-/// A rate in bits per second, above zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct BitRate(u64);
-
-impl BitRate {
-    /// The rate of so many bits per second; `None` for zero.
-    pub const fn new(bits_per_second: u64) -> Option<BitRate> {
-        if bits_per_second == 0 {
-            None
-        } else {
-            Some(BitRate(bits_per_second))
-        }
-    }
-
-    /// The rate of so many Gbit/s; zero counts as one.
-    pub const fn gbps(gigabits_per_second: u64) -> BitRate {
-        let rate = if gigabits_per_second == 0 {
-            1
-        } else {
-            gigabits_per_second
-        };
-        BitRate(rate * 1_000_000_000)
-    }
-
-    /// Bits per second.
-    pub const fn bits_per_second(self) -> u64 {
-        self.0
-    }
-}
-
-/// A path MTU: payload bytes of a full packet, one of the five that IBTA 12.6 has.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct PathMtu(u32);
-
-impl PathMtu {
-    /// The largest one.
-    pub const MAX: PathMtu = PathMtu(4096);
-
-    /// The MTU of so many bytes: 256, 512, 1024, 2048 or 4096, else `None`.
-    pub const fn new(bytes: u32) -> Option<PathMtu> {
-        if bytes.is_power_of_two() && bytes >= 256 && bytes <= 4096 {
-            Some(PathMtu(bytes))
-        } else {
-            None
-        }
-    }
-
-    /// Bytes.
-    pub const fn bytes(self) -> u32 {
-        self.0
-    }
-
-    /// Packets of a message of so many bytes; an empty message is one packet.
-    pub const fn packets(self, bytes: u64) -> u64 {
-        let packets = bytes.div_ceil(1 << self.0.trailing_zeros());
-        if packets == 0 { 1 } else { packets }
-    }
-}
 
 /// How lost packets are found and sent again. Both ends of a connection use the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,14 +22,15 @@ pub enum Recovery {
         /// It is also lost once it has been missing for between one and two times this long; a
         /// request for it is repeated after this long.
         hole_timeout_ns: u64,
-        /// Retransmission timeout while at most three packets are in flight.
+        /// Least retransmission timeout while at most three packets are in flight; measured
+        /// round-trip times raise both.
         rto_low_ns: u64,
-        /// Retransmission timeout otherwise.
+        /// Least retransmission timeout otherwise.
         rto_high_ns: u64,
     },
     /// The receiver drops what is out of order and the sender goes back, as Soft-RoCE does.
     GoBackN {
-        /// Retransmission timeout.
+        /// Least retransmission timeout; measured round-trip times raise it.
         rto_ns: u64,
     },
 }
@@ -142,11 +82,13 @@ pub struct HostConfig {
     pub link_rate: BitRate,
     /// What a frame occupies on the link beyond its bytes: preamble, FCS and gap are 24.
     pub frame_overhead_bytes: u32,
-    /// How much unused link time may be caught up on when the caller comes late.
+    /// How much unused link time may be caught up on when the caller comes late: the period of a
+    /// poll loop; 0 in a simulator, which comes in time.
     pub slack_ns: u64,
     /// Path MTU of all its connections.
     pub mtu: PathMtu,
     /// Packets that a connection may have in flight (IRN's cap at the bandwidth-delay product).
+    /// If there are fewer than the reorder window, losses are found by age alone.
     pub window_packets: u32,
     /// Packets that a receiver places ahead of a missing one: a power of two, at least the
     /// window of its peers.
@@ -157,18 +99,19 @@ pub struct HostConfig {
     pub retry_max: u32,
     /// A receiver acknowledges every so many packets, and where the sender asks for it.
     pub ack_every_packets: u32,
-    /// DSCP of all its packets, below 64.
+    /// DSCP of all its packets, below 64. They are all ECN-capable, ECT(0).
     pub dscp: u8,
     /// UDP port of spraycheck's messages.
     pub message_port: u16,
-    /// Connections that it can hold.
+    /// Connections that it can hold; room for them is taken at the start.
     pub qps_max: u32,
     /// Flows that a connection can hold until they are complete and their event is polled.
     pub flows_per_qp_max: u32,
     /// Whether frames with a wrong ICRC are dropped. Frames without payload (the simulator's
     /// form) have none to check.
     pub check_icrc: bool,
-    /// Whether every payload byte received is compared with what was sent.
+    /// Whether every payload byte received, and where messages begin in the stream, is compared
+    /// with what a host of this crate sends.
     pub verify_payload: bool,
 }
 

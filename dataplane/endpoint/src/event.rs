@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::config::QpId;
+use crate::units::QpId;
 
 /// Something that happened on a connection. Polled by the driver of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -4,9 +4,12 @@
 //! when the caller's room holds it, else its headers alone: a simulator carries no payload.
 
 use packet::bth::{self, BthFields};
-use packet::ip::{self, IpFields, UDP_HEADER_LEN};
+use packet::ip::{self, UDP_HEADER_LEN};
 use packet::message::{self, FIXED_LEN};
-use packet::{Address, MacAddr, Opcode, Psn, Qpn, ROCE_PORT, ethernet, icrc};
+use packet::{Opcode, Psn, Qpn, ROCE_PORT, ethernet, icrc};
+
+use crate::pattern;
+use crate::route::Route;
 
 /// Room that [`Host::transmit`](crate::Host::transmit) needs in any case: the longest headers,
 /// those of an announcement over IPv6.
@@ -17,10 +20,6 @@ pub const HEADER_ROOM: usize =
 pub(crate) const SYNDROME_ACK: u8 = 0x1f;
 /// AETH syndrome of a NAK for a PSN sequence error (table 58).
 pub(crate) const SYNDROME_NAK_SEQUENCE: u8 = 0x60;
-/// Initial TTL and hop limit.
-const TTL: u8 = 64;
-/// ECN-capable transport, ECT(0) (RFC 3168).
-const ECT0: u8 = 0b10;
 /// The key of the one memory region that there is.
 const REMOTE_KEY: u32 = 0x5350_434b;
 
@@ -34,46 +33,6 @@ pub struct Emitted {
     pub wire_len: u32,
 }
 
-/// Where a connection's packets go.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Route {
-    pub(crate) source_mac: MacAddr,
-    pub(crate) gateway_mac: MacAddr,
-    pub(crate) source: Address,
-    pub(crate) destination: Address,
-    pub(crate) udp_source_port: u16,
-    pub(crate) dscp: u8,
-}
-
-impl Route {
-    /// Writes all up to UDP and returns the offset behind it.
-    #[inline]
-    fn write(&self, frame: &mut [u8], port: u16, payload_len: usize) -> usize {
-        ethernet::set_addresses(frame, self.gateway_mac, self.source_mac);
-        let kind = if self.source.as_v4().is_some() {
-            ethernet::IPV4
-        } else {
-            ethernet::IPV6
-        };
-        frame[ethernet::ETHERTYPE..ethernet::HEADER_LEN].copy_from_slice(&kind.to_be_bytes());
-        let fields = IpFields {
-            source: self.source,
-            destination: self.destination,
-            traffic_class: self.dscp << 2 | ECT0,
-            ttl: TTL,
-            payload_len: (UDP_HEADER_LEN + payload_len) as u16,
-        };
-        let udp = ethernet::HEADER_LEN + ip::write(&mut frame[ethernet::HEADER_LEN..], &fields);
-        ip::write_udp(
-            &mut frame[udp..],
-            self.udp_source_port,
-            port,
-            payload_len as u16,
-        );
-        udp + UDP_HEADER_LEN
-    }
-}
-
 /// The RDMA extended header of a WRITE.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reth {
@@ -83,18 +42,19 @@ pub(crate) struct Reth {
     pub(crate) message_bytes: u32,
 }
 
-/// Writes a data packet.
+/// Writes a data packet, number `index` of its connection, with `len` bytes of payload.
 #[inline]
 pub(crate) fn write_data(
     frame: &mut [u8],
-    route: &Route,
+    route: &mut Route,
     fields: &BthFields,
     reth: Option<Reth>,
-    payload: &[u8],
+    index: u64,
+    len: usize,
 ) -> Emitted {
     let extension = if reth.is_some() { bth::RETH_LEN } else { 0 };
     let pad = usize::from(fields.pad);
-    let udp_len = bth::HEADER_LEN + extension + payload.len() + pad + bth::ICRC_LEN;
+    let udp_len = bth::HEADER_LEN + extension + len + pad + bth::ICRC_LEN;
     let at = route.write(frame, ROCE_PORT, udp_len);
     bth::write(&mut frame[at..], fields);
     let mut header_len = at + bth::HEADER_LEN;
@@ -105,9 +65,10 @@ pub(crate) fn write_data(
         out[12..].copy_from_slice(&reth.message_bytes.to_be_bytes());
         header_len += bth::RETH_LEN;
     }
-    let end = header_len + payload.len() + pad;
+    let end = header_len + len + pad;
     if frame.len() >= end + bth::ICRC_LEN {
-        frame[header_len..header_len + payload.len()].copy_from_slice(payload);
+        let payload = pattern::payload(fields.destination_qp, index, len);
+        frame[header_len..header_len + len].copy_from_slice(payload);
         frame[end - pad..end].fill(0);
         seal(frame, at, end);
     }
@@ -120,7 +81,7 @@ pub(crate) fn write_data(
 /// Writes an ACK or, by its syndrome, a NAK. `messages` is the MSN, 24 bits.
 pub(crate) fn write_ack(
     frame: &mut [u8],
-    route: &Route,
+    route: &mut Route,
     destination_qp: Qpn,
     psn: Psn,
     syndrome: u8,
@@ -150,7 +111,7 @@ pub(crate) fn write_ack(
 /// Writes a message of spraycheck's own.
 pub(crate) fn write_message(
     frame: &mut [u8],
-    route: &Route,
+    route: &mut Route,
     port: u16,
     header: &message::Header,
 ) -> Emitted {

@@ -6,8 +6,8 @@ use packet::{Address, Qpn};
 
 use crate::config::{HostConfig, QpConfig};
 use crate::event::FailReason;
-use crate::frame::Route;
 use crate::receiver::Receiver;
+use crate::route::Route;
 use crate::sender::Sender;
 
 #[derive(Debug)]
@@ -35,14 +35,7 @@ impl Qp {
         Qp {
             local_qpn: qp.local_qpn,
             remote_qpn: qp.remote_qpn,
-            route: Route {
-                source_mac: host.mac,
-                gateway_mac: host.gateway_mac,
-                source: host.address,
-                destination: qp.remote_address,
-                udp_source_port: qp.udp_source_port,
-                dscp: host.dscp,
-            },
+            route: Route::new(host, qp.remote_address, qp.udp_source_port),
             sender: Sender::new(qp.first_psn, host),
             receiver: Receiver::new(qp.remote_first_psn, host),
             failed: None,
@@ -56,7 +49,7 @@ impl Qp {
     }
 
     pub(crate) fn remote_address(&self) -> Address {
-        self.route.destination
+        self.route.destination()
     }
 
     /// Whether an acknowledgement or a request is due.
@@ -68,7 +61,9 @@ impl Qp {
     /// Whether there is something to tell the owner.
     #[inline]
     pub(crate) fn has_event(&self) -> bool {
-        self.sender.has_completed() || self.receiver.has_report() || self.failure_due.is_some()
+        self.sender.flows().has_completed()
+            || self.receiver.has_report()
+            || self.failure_due.is_some()
     }
 
     /// Earliest time at which a tick has something to do.

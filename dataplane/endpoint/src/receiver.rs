@@ -2,16 +2,13 @@
 //!
 //! Called by [`Host`](crate::Host) only. Packets are counted from 0 in 64 bits, so that PSNs wrap
 //! at the edge of the crate and nowhere else. Payload is placed as it comes and never buffered;
-//! state is a ring of two bytes per packet of the window, and a table of at most
-//! [`HOLES_MAX`] packets that are known to be lost.
+//! state is a ring of two bytes per packet of the window, and the table of [`Holes`].
 
 use packet::Psn;
 
 use crate::config::{HostConfig, Recovery};
+use crate::holes::Holes;
 use crate::timers::NEVER;
-
-/// Missing packets that can be asked for at a time; those behind them wait for room.
-const HOLES_MAX: usize = 64;
 
 // A slot of the window: the length in the low 13 bits, and what the packet was.
 const PRESENT: u16 = 0x8000;
@@ -32,16 +29,6 @@ pub(crate) enum Arrival {
     Dropped { ahead: u64 },
 }
 
-/// A packet known to be lost.
-#[derive(Clone, Copy, Debug)]
-struct Hole {
-    index: u64,
-    requests: u32,
-    /// When to ask (again); [`NEVER`] while that is due now, or no more.
-    next_ns: u64,
-    is_due: bool,
-}
-
 #[derive(Debug)]
 pub(crate) struct Receiver {
     first_psn: Psn,
@@ -53,7 +40,7 @@ pub(crate) struct Receiver {
     slots: Box<[u16]>,
     /// Missing packets before this one are in `holes`.
     judged: u64,
-    holes: Vec<Hole>,
+    holes: Holes,
     /// At `mark_ns`, what is missing before `mark` has been so for a hole timeout.
     mark: u64,
     mark_ns: u64,
@@ -80,7 +67,7 @@ impl Receiver {
             top: 0,
             slots: vec![0; slots].into(),
             judged: 0,
-            holes: Vec::with_capacity(HOLES_MAX),
+            holes: Holes::new(),
             mark: 0,
             mark_ns: NEVER,
             unacknowledged: 0,
@@ -156,12 +143,7 @@ impl Receiver {
             Recovery::GoBackN { .. } => {
                 let ahead = index - self.expected;
                 if self.holes.is_empty() {
-                    self.holes.push(Hole {
-                        index: self.expected,
-                        requests: 0,
-                        next_ns: NEVER,
-                        is_due: true,
-                    });
+                    self.holes.push(self.expected);
                 }
                 Arrival::Dropped { ahead }
             }
@@ -191,11 +173,7 @@ impl Receiver {
             self.deliver(slot, config);
         }
         self.judged = self.judged.max(self.expected);
-        if !self.holes.is_empty() {
-            let expected = self.expected;
-            self.holes
-                .retain(|hole| hole.index >= expected && hole.index != index);
-        }
+        self.holes.arrived(index, self.expected);
         Arrival::New { behind }
     }
 
@@ -214,14 +192,9 @@ impl Receiver {
     /// Enters what is missing before `end` into the table, as far as there is room.
     fn condemn(&mut self, end: u64) {
         let mask = self.slots.len() as u64 - 1;
-        while self.judged < end && self.holes.len() < HOLES_MAX {
+        while self.judged < end && !self.holes.is_full() {
             if self.slots[(self.judged & mask) as usize] == 0 {
-                self.holes.push(Hole {
-                    index: self.judged,
-                    requests: 0,
-                    next_ns: NEVER,
-                    is_due: true,
-                });
+                self.holes.push(self.judged);
             }
             self.judged += 1;
         }
@@ -249,11 +222,7 @@ impl Receiver {
     /// Earliest time at which [`Receiver::tick`] has something to do.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        let mut earliest = self.mark_ns;
-        for hole in &self.holes {
-            earliest = earliest.min(hole.next_ns);
-        }
-        earliest
+        self.mark_ns.min(self.holes.deadline())
     }
 
     /// Does what time alone causes: holes that are too old, requests to repeat.
@@ -266,43 +235,36 @@ impl Receiver {
         };
         if now >= self.mark_ns {
             self.condemn(self.mark);
-            if self.judged >= self.mark {
-                self.mark = self.top;
-            }
-            self.mark_ns = if self.judged < self.top {
+            // A full table waits for an arrival to make room, which sets a new mark; so time does
+            // not go on for ever over packets that somebody invented.
+            let goes_on = self.judged >= self.mark && self.judged < self.top;
+            self.mark = self.top;
+            self.mark_ns = if goes_on {
                 now.saturating_add(hole_timeout_ns)
             } else {
                 NEVER
             };
         }
-        for hole in &mut self.holes {
-            if now >= hole.next_ns {
-                hole.is_due = true;
-                hole.next_ns = NEVER;
-            }
-        }
+        self.holes.tick(now);
     }
 
     /// Whether an ACK or a NAK is due.
     #[inline]
     pub(crate) fn has_control(&self) -> bool {
-        self.ack_due || self.holes.iter().any(|hole| hole.is_due)
+        self.ack_due || self.holes.is_due()
     }
 
     /// Takes the PSN of the next packet to ask for.
     pub(crate) fn take_nak(&mut self, now: u64, config: &HostConfig) -> Option<Psn> {
-        let hole = self.holes.iter_mut().find(|hole| hole.is_due)?;
-        hole.is_due = false;
-        hole.requests += 1;
-        if let Recovery::SelectiveRepeat {
-            hole_timeout_ns, ..
-        } = config.recovery
-            && hole.requests <= config.retry_max
-        {
-            let wait = hole_timeout_ns << (hole.requests - 1).min(6);
-            hole.next_ns = now.saturating_add(wait);
-        }
-        Some(self.first_psn.plus(hole.index as u32))
+        // Soft-RoCE asks once and leaves the rest to the sender's timeout.
+        let (wait_ns, requests_max) = match config.recovery {
+            Recovery::SelectiveRepeat {
+                hole_timeout_ns, ..
+            } => (hole_timeout_ns, config.retry_max + 1),
+            Recovery::GoBackN { .. } => (0, 1),
+        };
+        let index = self.holes.take(now, wait_ns, requests_max)?;
+        Some(self.first_psn.plus(index as u32))
     }
 
     /// Takes the cumulative acknowledgement that is due: the PSN up to which all has arrived.
@@ -335,3 +297,6 @@ impl Receiver {
         )
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,8 @@
 
 use packet::Opcode;
 
-use crate::config::{Flow, PathMtu};
+use crate::config::Flow;
+use crate::units::PathMtu;
 
 /// One packet of a flow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

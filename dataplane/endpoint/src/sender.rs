@@ -3,32 +3,20 @@
 //! Called by [`Host`](crate::Host) only. Packets are counted from 0 in 64 bits, as in the
 //! receiver. Nothing is kept per packet: a packet follows from its index and the flow it lies in.
 
-use std::collections::VecDeque;
-
 use packet::Psn;
 
-use crate::config::{Flow, HostConfig, PathMtu, Recovery};
+use crate::config::{Flow, HostConfig, Recovery};
+use crate::flows::{FlowState, Flows};
 use crate::repairs::Repairs;
+use crate::rtt::Rtt;
 use crate::segment::{self, Segment};
 use crate::timers::NEVER;
+use crate::units::PathMtu;
 
 /// Up to so many packets in flight the lower timeout applies (IRN, 4.1).
 const FEW_IN_FLIGHT: u64 = 3;
 /// Timeouts double up to so many times.
 const BACKOFF_MAX: u32 = 5;
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FlowState {
-    pub(crate) flow: Flow,
-    /// Index of its first packet.
-    pub(crate) first: u64,
-    pub(crate) packets: u64,
-    /// Byte of the connection's stream at which it begins.
-    pub(crate) base_bytes: u64,
-    pub(crate) started_ns: u64,
-    pub(crate) ended_ns: Option<u64>,
-    announce_due: bool,
-}
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
@@ -64,15 +52,13 @@ pub(crate) struct Sender {
     next: u64,
     /// One past the last ever sent; `next` lies before it while go-back-N goes again.
     sent_end: u64,
-    /// One past the last packet of the last flow.
-    posted_end: u64,
-    posted_bytes: u64,
-    flows: VecDeque<FlowState>,
+    flows: Flows,
     repairs: Repairs,
     /// One past the last packet that asked for an acknowledgement: only those are owed one.
     asked_end: u64,
     deadline_ns: u64,
     retries: u32,
+    rtt: Rtt,
 }
 
 impl Sender {
@@ -82,13 +68,12 @@ impl Sender {
             una: 0,
             next: 0,
             sent_end: 0,
-            posted_end: 0,
-            posted_bytes: 0,
-            flows: VecDeque::with_capacity(config.flows_per_qp_max as usize),
+            flows: Flows::new(config.flows_per_qp_max),
             repairs: Repairs::new(),
             asked_end: 0,
             deadline_ns: NEVER,
             retries: 0,
+            rtt: Rtt::new(),
         }
     }
 
@@ -100,29 +85,14 @@ impl Sender {
 
     /// Takes a flow; false when there is no room.
     pub(crate) fn post(&mut self, now: u64, flow: Flow, config: &HostConfig) -> bool {
-        if self.flows.len() == config.flows_per_qp_max as usize {
-            return false;
-        }
-        let packets = segment::packets(&flow, config.mtu);
-        self.flows.push_back(FlowState {
-            flow,
-            first: self.posted_end,
-            packets,
-            base_bytes: self.posted_bytes,
-            started_ns: now,
-            ended_ns: None,
-            announce_due: flow.announce,
-        });
-        self.posted_end += packets;
-        self.posted_bytes += flow.bytes;
-        true
+        self.flows.post(now, flow, config.mtu)
     }
 
     /// Whether [`Sender::turn`] gives something.
     #[inline]
     pub(crate) fn can_send(&self, window_packets: u32) -> bool {
         let is_open = self.next - self.una < u64::from(window_packets);
-        self.repairs.is_waiting() || self.next < self.posted_end && is_open
+        self.repairs.is_waiting() || self.next < self.flows.end() && is_open
     }
 
     /// Takes the next thing to send: repairs first, then an announcement, then new data.
@@ -132,15 +102,15 @@ impl Sender {
             if index == self.una && times <= config.retry_max {
                 self.deadline_ns = now.saturating_add(self.timeout_ns(config));
             }
+            self.rtt.cancel();
             return self.data(index, true, true, config.mtu);
         }
         if !self.can_send(config.window_packets) {
             return None;
         }
         let index = self.next;
-        let flow = self.flow_of(index)?;
-        if flow.announce_due && flow.first == index {
-            flow.announce_due = false;
+        let flow = self.flows.at(index)?;
+        if flow.takes_announcement(index) {
             return Some(Turn::Announce(*flow));
         }
         self.next += 1;
@@ -153,6 +123,11 @@ impl Sender {
         let turn = self.data(index, is_repeat, asks, config.mtu);
         if let Some(Turn::Data { ack_req: true, .. }) = turn {
             self.asked_end = self.next;
+            if is_repeat {
+                self.rtt.cancel();
+            } else {
+                self.rtt.sent(now, self.next);
+            }
             if self.deadline_ns == NEVER {
                 self.deadline_ns = now.saturating_add(self.timeout_ns(config));
             }
@@ -161,15 +136,8 @@ impl Sender {
     }
 
     #[inline]
-    fn flow_of(&mut self, index: u64) -> Option<&mut FlowState> {
-        self.flows
-            .iter_mut()
-            .find(|state| index < state.first + state.packets)
-    }
-
-    #[inline]
     fn data(&mut self, index: u64, is_repeat: bool, asks: bool, mtu: PathMtu) -> Option<Turn> {
-        let state = self.flow_of(index)?;
+        let state = self.flows.at(index)?;
         let segment = segment::segment(&state.flow, mtu, index - state.first);
         Some(Turn::Data {
             index,
@@ -214,7 +182,9 @@ impl Sender {
             Recovery::SelectiveRepeat {
                 hole_timeout_ns, ..
             } => {
-                if !self.repairs.request(index, now, hole_timeout_ns / 2) {
+                // A request may cross the repair that answers the one before it.
+                let gap_ns = self.rtt.smoothed_ns().max(hole_timeout_ns / 2);
+                if !self.repairs.request(index, now, gap_ns) {
                     return Answer::Stale;
                 }
             }
@@ -229,6 +199,7 @@ impl Sender {
     }
 
     fn advance(&mut self, now: u64, una: u64, config: &HostConfig) {
+        self.rtt.acknowledged(now, una);
         self.una = una;
         self.next = self.next.max(una);
         self.retries = 0;
@@ -238,11 +209,7 @@ impl Sender {
         } else {
             NEVER
         };
-        for state in &mut self.flows {
-            if state.ended_ns.is_none() && una >= state.first + state.packets {
-                state.ended_ns = Some(now);
-            }
-        }
+        self.flows.acknowledge(now, una);
     }
 
     fn timeout_ns(&self, config: &HostConfig) -> u64 {
@@ -260,7 +227,7 @@ impl Sender {
             }
             Recovery::GoBackN { rto_ns } => rto_ns,
         };
-        base << self.retries.min(BACKOFF_MAX)
+        self.rtt.timeout_ns(base) << self.retries.min(BACKOFF_MAX)
     }
 
     /// When [`Sender::time_out`] is due.
@@ -297,25 +264,22 @@ impl Sender {
         true
     }
 
-    /// Takes the oldest flow if it is complete.
-    pub(crate) fn take_completed(&mut self) -> Option<FlowState> {
-        self.flows.front()?.ended_ns?;
-        self.flows.pop_front()
+    /// The flows, for their events.
+    #[inline]
+    pub(crate) fn flows(&self) -> &Flows {
+        &self.flows
     }
 
-    /// Whether a complete flow waits to be reported.
-    #[inline]
-    pub(crate) fn has_completed(&self) -> bool {
-        self.flows.front().is_some_and(|f| f.ended_ns.is_some())
+    /// Takes the oldest flow if it is complete.
+    pub(crate) fn take_completed(&mut self) -> Option<FlowState> {
+        self.flows.take_completed()
     }
 
     /// Drops all flows and timers; returns how many flows were not complete.
     pub(crate) fn give_up(&mut self) -> u32 {
-        let lost = self.flows.iter().filter(|f| f.ended_ns.is_none()).count();
-        self.flows.retain(|f| f.ended_ns.is_some());
+        let lost = self.flows.give_up(self.next);
         self.repairs.acknowledge(u64::MAX);
-        self.posted_end = self.next;
         self.deadline_ns = NEVER;
-        lost as u32
+        lost
     }
 }

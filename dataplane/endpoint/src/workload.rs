@@ -6,8 +6,10 @@
 //! thread or in a simulator. [`Workload::script`] makes it, [`Script::start`] and
 //! [`Script::on_event`] tell what to post.
 
+mod config;
 mod plan;
 mod script;
 
-pub use plan::{HostId, QpPlan, Workload, WorkloadConfig, WorkloadError, WorkloadKind};
+pub use config::{HostId, WorkloadConfig, WorkloadError, WorkloadKind};
+pub use plan::{QpPlan, Workload};
 pub use script::{FlowTotals, Post, Script};

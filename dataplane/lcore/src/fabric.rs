@@ -10,16 +10,17 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use agent::published::{LcoreStatus, Published};
-use agent::seam::Seam;
+use agent::control::Shared;
 use config::fabric::Fabric;
-use dpdk::{Burst, Eal, Error, Mempool};
+use dpdk::{Burst, Eal, Mempool};
 use endpoint::workload::FlowTotals;
 use pipeline::report::Command;
 use pipeline::{Counters, Nanos, PortCounters, PortId, Switch, Token};
 
+use crate::failure::Failure;
 use crate::hosts::Hosts;
 use crate::packet::{LcoreSink, Packet};
+use crate::plan::Plan;
 use crate::trace::Trace;
 use crate::wire::Wire;
 
@@ -91,24 +92,14 @@ pub struct LinkOutcome {
     pub lost: u64,
 }
 
-/// What the loop shares with the other threads.
-#[derive(Clone)]
-pub struct Shared {
-    /// Reports and commands.
-    pub seam: Arc<Seam>,
-    /// Per switch.
-    pub published: Arc<Vec<Published>>,
-    /// The lcore's own.
-    pub status: Arc<LcoreStatus>,
-}
-
 /// All of a testbed.
 pub struct FabricLoop {
     now: Nanos,
     step_ns: u64,
     settle_ns: u64,
     limit: Duration,
-    is_interleaved: bool,
+    /// Packets of a port after which all ports of its switch send.
+    burst: usize,
     nodes: Vec<Node>,
     wires: Vec<Wire>,
     fabric_wires: usize,
@@ -116,6 +107,7 @@ pub struct FabricLoop {
     sink: LcoreSink,
     shared: Shared,
     pool: Mempool,
+    messages: Mempool,
     trace: Option<Trace>,
 }
 
@@ -123,14 +115,16 @@ impl FabricLoop {
     /// Builds the fabric. Everything that a run needs is allocated here.
     ///
     /// # Errors
-    /// When DPDK has no memory for the rings.
+    /// When DPDK has no memory for the rings, or the hosts cannot run the workload.
     pub fn new(
         eal: &Eal,
+        plan: &Plan<'_>,
         fabric: &Fabric,
         pool: Mempool,
+        messages: Mempool,
         shared: Shared,
         record: bool,
-    ) -> Result<FabricLoop, Error> {
+    ) -> Result<FabricLoop, Failure> {
         let mut wires = Vec::new();
         let mut nodes: Vec<Node> = fabric
             .switches
@@ -143,8 +137,12 @@ impl FabricLoop {
             })
             .collect();
         for (index, link) in fabric.links.iter().enumerate() {
-            let seed = fabric.testbed.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ index as u64;
-            wires.push(Wire::new(eal, &format!("link{index}"), &link.faults, seed)?);
+            wires.push(Wire::new(
+                eal,
+                &format!("link{index}"),
+                &link.faults,
+                link.seed,
+            )?);
             nodes[link.from.0].outgoing[link.from.1.index()] = index;
             nodes[link.to.0].incoming[link.to.1.index()] = index;
         }
@@ -158,25 +156,33 @@ impl FabricLoop {
         }
         let mut loop_ = FabricLoop {
             now: Nanos(0),
-            step_ns: fabric.step_ns(),
-            settle_ns: fabric.settle_ns(),
-            limit: fabric.limit(),
-            is_interleaved: fabric.testbed.interleave,
-            hosts: Hosts::new(fabric, fabric_wires),
+            step_ns: plan.config.step.nanos(),
+            settle_ns: plan.settle_ns(),
+            limit: Duration::from_nanos(plan.config.limit.nanos()),
+            burst: if plan.config.interleave {
+                1
+            } else {
+                plan.config.burst.max(1) as usize
+            },
+            hosts: Hosts::new(plan, fabric, fabric_wires)?,
             nodes,
             wires,
             fabric_wires,
             sink: LcoreSink {
-                pool: pool.clone(),
+                pool: messages.clone(),
                 seam: Arc::clone(&shared.seam),
                 switch: 0,
             },
             shared,
             pool,
+            messages,
             trace: record.then(Trace::default),
         };
         for &(switch, port) in &fabric.disabled {
-            let command = Command::SetEnabled { port, enabled: false };
+            let command = Command::SetEnabled {
+                port,
+                enabled: false,
+            };
             loop_.apply(switch, command);
         }
         Ok(loop_)
@@ -229,21 +235,23 @@ impl FabricLoop {
         let mut moved = 0;
         for (index, node) in self.nodes.iter_mut().enumerate() {
             self.sink.switch = index as u16;
-            for (port, &wire) in node.incoming.iter().enumerate() {
-                let Some(wire) = self.wires.get_mut(wire) else { continue };
+            for port in 0..node.incoming.len() {
+                let Some(wire) = self.wires.get_mut(node.incoming[port]) else {
+                    continue;
+                };
                 if wire.is_idle() {
                     continue;
                 }
                 let port = PortId(port as u16);
                 wire.receive(self.now, &mut burst);
                 moved += burst.len();
-                for mbuf in burst.drain() {
+                for (place, mbuf) in burst.drain().enumerate() {
                     let packet = Packet(mbuf);
                     if let Some(trace) = &mut self.trace {
                         trace.ingress(index, self.now, port, packet.header());
                     }
                     node.switch.ingress(self.now, port, packet, &mut self.sink);
-                    if self.is_interleaved {
+                    if (place + 1).is_multiple_of(self.burst) {
                         drain_ports(node, index, self.now, &mut self.wires, &mut self.trace);
                     }
                 }
@@ -273,7 +281,9 @@ impl FabricLoop {
         for (index, node) in self.nodes.iter_mut().enumerate() {
             self.sink.switch = index as u16;
             for port in 0..node.up.len() {
-                let Some(wire) = self.wires.get(node.outgoing[port]) else { continue };
+                let Some(wire) = self.wires.get(node.outgoing[port]) else {
+                    continue;
+                };
                 let up = wire.is_up(self.now);
                 if up != node.up[port] {
                     node.up[port] = up;
@@ -299,7 +309,9 @@ impl FabricLoop {
     }
 
     fn apply(&mut self, switch: usize, command: Command) {
-        let Some(node) = self.nodes.get_mut(switch) else { return };
+        let Some(node) = self.nodes.get_mut(switch) else {
+            return;
+        };
         self.sink.switch = switch as u16;
         if let Some(trace) = &mut self.trace {
             trace.command(switch, self.now, command);
@@ -316,20 +328,41 @@ impl FabricLoop {
         status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
         status.now_ns.store(self.now.0, Ordering::Relaxed);
         let totals = self.hosts.totals();
-        status.flows_ended.store(totals.completed + totals.failed, Ordering::Relaxed);
+        status
+            .flows_ended
+            .store(totals.completed + totals.failed, Ordering::Relaxed);
     }
 
     fn outcome(self, ending: Ending, elapsed: Duration) -> Outcome {
-        let FabricLoop { now, nodes, wires, fabric_wires, hosts, pool, trace, sink, .. } = self;
+        let FabricLoop {
+            now,
+            nodes,
+            wires,
+            fabric_wires,
+            hosts,
+            pool,
+            messages,
+            trace,
+            sink,
+            ..
+        } = self;
         let links: Vec<LinkOutcome> = wires[..fabric_wires]
             .iter()
-            .map(|wire| LinkOutcome { seen: wire.sent, lost: wire.lost + wire.corrupted })
+            .map(|wire| LinkOutcome {
+                seen: wire.sent,
+                lost: wire.lost + wire.corrupted,
+            })
             .collect();
         let switches = nodes
             .iter()
             .map(|Node { switch, .. }| {
-                let ports = (0..switch.ports_len()).map(|p| *switch.port_counters(PortId(p as u16)));
-                (switch.counters().clone(), ports.collect(), switch.is_conserved())
+                let ports =
+                    (0..switch.ports_len()).map(|p| *switch.port_counters(PortId(p as u16)));
+                (
+                    switch.counters().clone(),
+                    ports.collect(),
+                    switch.is_conserved(),
+                )
             })
             .collect();
         let mut outcome = Outcome {
@@ -349,7 +382,7 @@ impl FabricLoop {
         };
         // What was queued or on its way goes back to the pool; then nothing may be out.
         drop((nodes, wires, hosts, sink));
-        outcome.leaked = pool.in_use();
+        outcome.leaked = pool.in_use() + messages.in_use();
         outcome
     }
 }
@@ -373,15 +406,18 @@ fn drain_ports(
         if node.switch.next_departure(port).is_none_or(|at| at > now) {
             continue;
         }
-        let Some(wire) = wires.get_mut(wire) else { continue };
+        let Some(wire) = wires.get_mut(wire) else {
+            continue;
+        };
         for _ in 0..wire.room().min(BURST) {
-            let Some(packet) = node.switch.egress(now, port) else { break };
+            let Some(packet) = node.switch.egress(now, port) else {
+                break;
+            };
             if let Some(trace) = trace {
                 trace.egress(index, now, port, packet.header());
             }
-            if let Err(mbuf) = burst.push(packet.0) {
-                drop(mbuf);
-            }
+            let refused = burst.push(packet.0);
+            debug_assert!(refused.is_ok(), "a burst holds more than BURST");
         }
         moved += burst.len();
         wire.send(now, &mut burst);

@@ -2,10 +2,12 @@
 
 use config::fabric::Fabric;
 use dpdk::{Burst, Mempool};
-use endpoint::workload::{FlowTotals, HostId, Post, Script, Workload};
+use endpoint::workload::{FlowTotals, HostId, Post, Script};
 use endpoint::{Event, Host, QpId};
 use pipeline::Nanos;
 
+use crate::failure::Failure;
+use crate::plan::Plan;
 use crate::wire::Wire;
 
 /// Frames that a host sends in one round at most.
@@ -25,38 +27,39 @@ pub struct Hosts {
     /// Flows that could not be posted: a fault of the testbed itself.
     refused: u64,
     frame_bytes_max: usize,
-    ended: Vec<(usize, Event)>,
+    /// Connections that have failed and whose peers do not know yet: host and connection.
+    failed: Vec<(usize, QpId)>,
 }
 
 impl Hosts {
     /// The hosts of `fabric`; their links follow its own from `first_wire` on, two per host.
-    pub fn new(fabric: &Fabric, first_wire: usize) -> Hosts {
-        let workload = fabric.workload();
-        let nodes: Vec<Node> = fabric
-            .hosts
-            .iter()
-            .enumerate()
-            .map(|(index, _)| {
-                let mut host = Host::new(fabric.host_config(index)).expect("the configuration was checked");
-                let script = workload.script(HostId(index as u32));
-                for plan in script.qps() {
-                    let peer = fabric.hosts[plan.peer.0 as usize].address;
-                    host.open_qp(plan.config(peer)).expect("the plan fits the host");
-                }
-                Node {
-                    host,
-                    script,
-                    outgoing: first_wire + 2 * index,
-                    incoming: first_wire + 2 * index + 1,
-                }
-            })
-            .collect();
-        Hosts {
+    ///
+    /// # Errors
+    /// Names what the hosts cannot be made with.
+    pub fn new(plan: &Plan<'_>, fabric: &Fabric, first_wire: usize) -> Result<Hosts, Failure> {
+        let workload = plan.workload().map_err(Failure::usage)?;
+        let mut nodes = Vec::with_capacity(fabric.hosts.len());
+        for index in 0..fabric.hosts.len() {
+            let script = workload.script(HostId(index as u32));
+            let config = plan.host(fabric, index, script.qps().count());
+            let mut host = Host::new(config).map_err(Failure::usage)?;
+            for qp in script.qps() {
+                let peer = fabric.hosts[qp.peer.0 as usize].address;
+                host.open_qp(qp.config(peer)).map_err(Failure::usage)?;
+            }
+            nodes.push(Node {
+                host,
+                script,
+                outgoing: first_wire + 2 * index,
+                incoming: first_wire + 2 * index + 1,
+            });
+        }
+        Ok(Hosts {
             nodes,
             refused: 0,
-            frame_bytes_max: fabric.frame_bytes_max(),
-            ended: Vec::with_capacity(64),
-        }
+            frame_bytes_max: plan.frame_bytes_max() as usize,
+            failed: Vec::with_capacity(64),
+        })
     }
 
     /// Posts the first flows.
@@ -89,27 +92,40 @@ impl Hosts {
     }
 
     fn events(&mut self, now: Nanos, index: usize) {
-        let Hosts { nodes, refused, ended, .. } = self;
+        let Hosts {
+            nodes,
+            refused,
+            failed,
+            ..
+        } = self;
         let Node { host, script, .. } = &mut nodes[index];
         while let Some(event) = host.poll_event() {
-            if let Event::Failed { .. } = event {
-                ended.push((index, event));
+            if let Event::Failed { qp, .. } = event {
+                failed.push((index, qp));
             }
             script.on_event(&event, &mut |post| put(host, now, post, refused));
         }
-        while let Some((index, event)) = self.ended.pop() {
-            if let Event::Failed { qp, .. } = event {
-                self.tell_peer(now, index, qp);
-            }
+        while let Some((index, qp)) = self.failed.pop() {
+            self.tell_peer(now, index, qp);
         }
     }
 
     /// A connection of host `index` has failed: its other end waits in vain.
     fn tell_peer(&mut self, now: Nanos, index: usize, qp: QpId) {
         let Hosts { nodes, refused, .. } = self;
-        let Some(plan) = nodes[index].script.qps().find(|plan| plan.id == qp).copied() else { return };
+        let Some(plan) = nodes[index]
+            .script
+            .qps()
+            .find(|plan| plan.id == qp)
+            .copied()
+        else {
+            return;
+        };
         let Node { host, script, .. } = &mut nodes[plan.peer.0 as usize];
-        let other = script.qps().find(|p| p.peer.0 as usize == index && p.lane == plan.lane).map(|p| p.id);
+        let other = script
+            .qps()
+            .find(|p| p.peer.0 as usize == index && p.lane == plan.lane)
+            .map(|p| p.id);
         if let Some(other) = other {
             script.on_peer_failed(other, &mut |post| put(host, now, post, refused));
         }
@@ -130,7 +146,9 @@ impl Hosts {
                 if mbuf.set_len(self.frame_bytes_max).is_err() {
                     break;
                 }
-                let Some(emitted) = node.host.transmit(now.0, mbuf.data_mut()) else { break };
+                let Some(emitted) = node.host.transmit(now.0, mbuf.data_mut()) else {
+                    break;
+                };
                 if mbuf.set_len(emitted.wire_len as usize).is_err() || burst.push(mbuf).is_err() {
                     break;
                 }
@@ -161,7 +179,9 @@ impl Hosts {
     pub fn totals(&self) -> FlowTotals {
         let mut totals = FlowTotals::default();
         for node in &self.nodes {
-            totals += node.script.totals(node.host.counters());
+            totals += node.script.totals();
+            totals.retransmitted += node.host.counters().retransmitted;
+            totals.spurious += node.host.counters().spurious;
         }
         totals
     }
@@ -170,7 +190,13 @@ impl Hosts {
     pub fn errors(&self) -> u64 {
         let errors = self.nodes.iter().map(|node| {
             let c = node.host.counters();
-            c.payload_errors + c.bad_icrc + c.bad_frame + c.bad_length + c.bad_opcode + c.unknown_qp + c.not_ours
+            c.payload_errors
+                + c.bad_icrc
+                + c.bad_frame
+                + c.bad_length
+                + c.bad_opcode
+                + c.unknown_qp
+                + c.not_ours
         });
         self.refused + errors.sum::<u64>()
     }

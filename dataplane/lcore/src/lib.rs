@@ -1,1 +1,19 @@
-//! The poll loop that drives the pipeline on DPDK.
+//! The poll loops that drive the pipeline on DPDK.
+//!
+//! [`fabric`] is a whole testbed on one lcore: switches joined by rings that the driver owns
+//! ([`wire`]), hosts at its edge ([`hosts`]). The binary `spraycheckd` runs it on behalf of the
+//! `spraycheck` command, which links no DPDK.
+
+pub mod ecn;
+pub mod fabric;
+pub mod failure;
+pub mod hosts;
+pub mod machine;
+pub mod packet;
+pub mod plan;
+pub mod replay;
+pub mod report;
+pub mod split;
+pub mod testbed;
+pub mod trace;
+pub mod wire;

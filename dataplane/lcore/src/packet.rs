@@ -60,6 +60,9 @@ impl Sink<Packet> for LcoreSink {
     }
 
     fn report(&mut self, report: Report<'_>) -> bool {
-        self.seam.reports.push(FromSwitch::new(self.switch, report)).is_ok()
+        self.seam
+            .reports
+            .push(FromSwitch::new(self.switch, report))
+            .is_ok()
     }
 }

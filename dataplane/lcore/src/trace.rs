@@ -3,6 +3,9 @@
 //! Replayed without DPDK it must give the same packets, reports and counters: proof that the
 //! poll loop adds nothing of its own. Only for tests and small runs, since it grows.
 
+use std::io::{self, Write};
+use std::path::Path;
+
 use pipeline::report::Command;
 use pipeline::{Nanos, PortId};
 
@@ -31,6 +34,26 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Writes one line per call: switch, time, what, frame in hex.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write(&self, path: &Path) -> io::Result<()> {
+        let mut out = io::BufWriter::new(std::fs::File::create(path)?);
+        for (switch, now, call) in &self.calls {
+            write!(out, "{switch} {} ", now.0)?;
+            match call {
+                Call::Ingress(port, frame) => write_frame(&mut out, "ingress", *port, frame)?,
+                Call::Damaged(port, frame) => write_frame(&mut out, "damaged", *port, frame)?,
+                Call::Egress(port, frame) => write_frame(&mut out, "egress", *port, frame)?,
+                Call::Tick => writeln!(out, "tick")?,
+                Call::Link(port, up) => writeln!(out, "link {} {up}", port.0)?,
+                Call::Command(command) => writeln!(out, "command {command:?}")?,
+            }
+        }
+        out.flush()
+    }
+
     fn push(&mut self, switch: usize, now: Nanos, call: Call) {
         self.calls.push((switch, now, call));
     }
@@ -58,4 +81,12 @@ impl Trace {
     pub(crate) fn command(&mut self, switch: usize, now: Nanos, command: Command) {
         self.push(switch, now, Call::Command(command));
     }
+}
+
+fn write_frame(out: &mut impl Write, what: &str, port: PortId, frame: &[u8]) -> io::Result<()> {
+    write!(out, "{what} {} ", port.0)?;
+    for byte in frame {
+        write!(out, "{byte:02x}")?;
+    }
+    writeln!(out)
 }

@@ -61,7 +61,11 @@ impl Wire {
     pub fn room(&self) -> usize {
         let ring = self.sender.capacity() - self.sender.len();
         let held = self.delayed.len().max(self.damaged.len());
-        if self.is_faulty { ring.min(HELD_MAX - held) } else { ring }
+        if self.is_faulty {
+            ring.min(HELD_MAX - held)
+        } else {
+            ring
+        }
     }
 
     /// Whether its faults leave it up at `now`.

@@ -4,110 +4,15 @@
 //! same numbers without talking.
 
 use packet::{Address, Psn, Qpn};
-use thiserror::Error;
 
-use crate::config::{MESSAGE_BYTES_MAX, QpConfig, QpId};
+use crate::config::QpConfig;
 use crate::pattern::mix;
-use crate::workload::Script;
+use crate::units::QpId;
+use crate::workload::config::QPN_FIRST;
+use crate::workload::{HostId, Script, WorkloadConfig, WorkloadError, WorkloadKind};
 
-/// First queue pair number of a workload: those below are for a stack's own use.
-const QPN_FIRST: u64 = 0x100;
 /// RoCEv2 senders take their UDP source ports from 0xc000 up (IBTA annex A17, as Linux does it).
 const UDP_PORT_FIRST: u16 = 0xc000;
-
-/// A host, 0 to n - 1; host `i` is on leaf `i / hosts_per_leaf`.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct HostId(pub u32);
-
-/// A traffic pattern.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum WorkloadKind {
-    /// In step s = 1 .. n - 1 host i sends to host i + s (mod n), unless that is on its own leaf.
-    AllToAll,
-    /// 2(n - 1) steps, each sending 1/n of the bytes to the next host of a ring in which
-    /// neighbours are on different leaves.
-    RingAllReduce,
-    /// Each host sends to the same host half the leaves further on.
-    Permutation,
-    /// All hosts on other leaves send to host 0.
-    Incast,
-    /// Leaves 2j and 2j + 1 send to each other, host by host; an odd last leaf is idle.
-    Pairs,
-    /// Nothing.
-    Idle,
-}
-
-impl WorkloadKind {
-    /// All of them, in the order of the documentation.
-    pub const ALL: [WorkloadKind; 6] = [
-        WorkloadKind::AllToAll,
-        WorkloadKind::RingAllReduce,
-        WorkloadKind::Permutation,
-        WorkloadKind::Incast,
-        WorkloadKind::Pairs,
-        WorkloadKind::Idle,
-    ];
-
-    /// Its name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            WorkloadKind::AllToAll => "all-to-all",
-            WorkloadKind::RingAllReduce => "ring-allreduce",
-            WorkloadKind::Permutation => "permutation",
-            WorkloadKind::Incast => "incast",
-            WorkloadKind::Pairs => "pairs",
-            WorkloadKind::Idle => "idle",
-        }
-    }
-}
-
-impl std::str::FromStr for WorkloadKind {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<WorkloadKind, String> {
-        let found = WorkloadKind::ALL.into_iter().find(|k| k.name() == text);
-        found.ok_or_else(|| {
-            let names = WorkloadKind::ALL.map(WorkloadKind::name).join(", ");
-            format!("\"{text}\" is no workload; there are {names}")
-        })
-    }
-}
-
-/// What to run.
-#[derive(Clone, Copy, Debug)]
-pub struct WorkloadConfig {
-    /// The pattern.
-    pub kind: WorkloadKind,
-    /// Hosts: a multiple of `hosts_per_leaf`.
-    pub hosts: u32,
-    /// Hosts on each leaf; traffic within a leaf is left out.
-    pub hosts_per_leaf: u32,
-    /// Bytes that a host sends to a peer in an iteration (ring-allreduce: that it reduces, so it
-    /// sends 2(n - 1)/n times as many).
-    pub bytes: u64,
-    /// Connections between two hosts; they share the bytes.
-    pub qps: u32,
-    /// How often the pattern is run; 0 is never.
-    pub iterations: u32,
-    /// Bytes of each message but the last of a flow: 1 to 2^31.
-    pub message_bytes: u64,
-    /// Whether flows are announced.
-    pub announce: bool,
-    /// Picks first PSNs and UDP ports.
-    pub seed: u64,
-}
-
-/// A setting of [`WorkloadConfig`] that cannot work.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
-#[error("workload {key} is {value}; it must be {want}")]
-pub struct WorkloadError {
-    /// Its name.
-    pub key: &'static str,
-    /// What it was.
-    pub value: u64,
-    /// What it may be.
-    pub want: &'static str,
-}
 
 /// A connection that a host must have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -156,31 +61,8 @@ impl Workload {
     /// # Errors
     /// Names the first that cannot work.
     pub fn new(config: WorkloadConfig) -> Result<Workload, WorkloadError> {
-        let wrong = |key, value: u64, want| Err(WorkloadError { key, value, want });
-        let (hosts, per_leaf) = (config.hosts, config.hosts_per_leaf);
-        if per_leaf == 0 || hosts == 0 || !hosts.is_multiple_of(per_leaf) {
-            let want = "one or more for each of one or more leaves";
-            return wrong("hosts", hosts.into(), want);
-        }
-        if hosts > 1 << 16 {
-            return wrong("hosts", hosts.into(), "at most 65,536");
-        }
-        if config.qps == 0 || u64::from(config.qps) * u64::from(hosts) > (1 << 24) - QPN_FIRST {
-            let want = "1 or more, and with the hosts no more than 24-bit numbers";
-            return wrong("qps", config.qps.into(), want);
-        }
-        if !(1..=MESSAGE_BYTES_MAX).contains(&config.message_bytes) {
-            return wrong("message_bytes", config.message_bytes, "1 to 2^31");
-        }
-        let workload = Workload { config };
-        if config.bytes > 1 << 50 || workload.step_bytes() < u64::from(config.qps) {
-            let want = "a byte or more for each connection and step, and at most 2^50";
-            return wrong("bytes", config.bytes, want);
-        }
-        if config.kind != WorkloadKind::Idle && hosts == per_leaf {
-            return wrong("hosts", hosts.into(), "on two leaves or more");
-        }
-        Ok(workload)
+        config.check()?;
+        Ok(Workload { config })
     }
 
     /// Its settings.
@@ -245,11 +127,7 @@ impl Workload {
 
     /// Bytes that a host sends to its peer in a step.
     pub fn step_bytes(&self) -> u64 {
-        match self.config.kind {
-            WorkloadKind::RingAllReduce => self.config.bytes / u64::from(self.config.hosts),
-            WorkloadKind::Idle => u64::MAX,
-            _ => self.config.bytes,
-        }
+        self.config.step_bytes()
     }
 
     /// The host to which `host` sends in `step`.

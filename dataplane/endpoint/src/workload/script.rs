@@ -4,8 +4,9 @@
 //! receive in it has arrived; so hosts stay within a step of those they hear from, without a
 //! barrier. A connection that fails is left out from then on, and its flows count as failed.
 
-use crate::config::{Flow, QpId};
+use crate::config::Flow;
 use crate::event::Event;
+use crate::units::QpId;
 use crate::workload::{HostId, QpPlan, Workload};
 
 /// A flow to post.
@@ -20,7 +21,9 @@ pub struct Post {
 /// What became of flows; sums over hosts by `+=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlowTotals {
-    /// Flows posted (and announced, if the workload announces).
+    /// Flows posted, and those that never were because their connection had failed before.
+    pub posted: u64,
+    /// Of these, flows that an `open` message goes ahead of.
     pub announced: u64,
     /// Flows all of whose packets are acknowledged.
     pub completed: u64,
@@ -34,6 +37,7 @@ pub struct FlowTotals {
 
 impl std::ops::AddAssign for FlowTotals {
     fn add_assign(&mut self, other: FlowTotals) {
+        self.posted += other.posted;
         self.announced += other.announced;
         self.completed += other.completed;
         self.failed += other.failed;
@@ -178,7 +182,8 @@ impl Script {
             if !self.workload.sends(self.host, peer, self.step) {
                 continue;
             }
-            self.totals.announced += 1;
+            self.totals.posted += 1;
+            self.totals.announced += u64::from(config.announce && !lane.is_dead);
             self.flows += 1;
             if lane.is_dead {
                 self.totals.failed += 1;

@@ -39,8 +39,13 @@ pub(crate) struct Wire {
     pub(crate) hosts: Vec<Host>,
     pub(crate) now: u64,
     pub(crate) frames: u64,
-    in_flight: BinaryHeap<Reverse<(u64, u64, usize, Vec<u8>)>>,
+    /// Bytes of a frame that are kept, as a simulator keeps its headers alone.
+    pub(crate) room: usize,
+    in_flight: BinaryHeap<Reverse<Arrival>>,
 }
+
+/// Ordered by time and sequence; the host it goes to, its bytes, and how many were on the wire.
+type Arrival = (u64, u64, usize, Vec<u8>, usize);
 
 impl Wire {
     pub(crate) fn new(hosts: Vec<Host>) -> Wire {
@@ -48,6 +53,7 @@ impl Wire {
             hosts,
             now: 0,
             frames: 0,
+            room: 4400,
             in_flight: BinaryHeap::new(),
         }
     }
@@ -102,19 +108,22 @@ impl Wire {
         while let Some(Reverse(arrival)) = self.in_flight.peek()
             && arrival.0 <= self.now
         {
-            let Some(Reverse((_, _, to, bytes))) = self.in_flight.pop() else {
+            let Some(Reverse((_, _, to, bytes, wire_len))) = self.in_flight.pop() else {
                 break;
             };
-            self.hosts[to].receive(self.now, &bytes, bytes.len());
+            self.hosts[to].receive(self.now, &bytes, wire_len);
         }
         let mut buffer = [0u8; 4400];
         for from in 0..self.hosts.len() {
             self.hosts[from].tick(self.now);
             let promised = self.hosts[from].next_transmit(self.now) == Some(self.now);
-            let emitted = self.hosts[from].transmit(self.now, &mut buffer);
+            let emitted = self.hosts[from].transmit(self.now, &mut buffer[..self.room]);
             assert_eq!(promised, emitted.is_some(), "next_transmit told the truth");
             if let Some(emitted) = emitted {
-                self.carry(from, &buffer[..emitted.wire_len as usize], rule);
+                let wire_len = emitted.wire_len as usize;
+                let kept = wire_len.min(self.room);
+                assert!(kept >= emitted.header_len as usize);
+                self.carry(from, &buffer[..kept], wire_len, rule);
             }
             while let Some(event) = self.hosts[from].poll_event() {
                 on_event(&mut self.hosts[from], from, event, self.now);
@@ -123,8 +132,14 @@ impl Wire {
         true
     }
 
-    fn carry(&mut self, from: usize, bytes: &[u8], rule: &mut impl FnMut(&Frame<'_>) -> Arrivals) {
-        let parsed = packet::parse(bytes, bytes.len(), packet::message::DEFAULT_PORT).unwrap();
+    fn carry(
+        &mut self,
+        from: usize,
+        bytes: &[u8],
+        wire_len: usize,
+        rule: &mut impl FnMut(&Frame<'_>) -> Arrivals,
+    ) {
+        let parsed = packet::parse(bytes, wire_len, packet::message::DEFAULT_PORT).unwrap();
         let at = usize::from(parsed.payload);
         let frame = Frame {
             now: self.now,
@@ -139,7 +154,8 @@ impl Wire {
             .position(|h| h.config().address == parsed.destination);
         for delay in rule(&frame).into_iter().flatten() {
             self.frames += 1;
-            let arrival = (self.now + delay, self.frames, to.unwrap(), bytes.to_vec());
+            let at = self.now + delay;
+            let arrival = (at, self.frames, to.unwrap(), bytes.to_vec(), wire_len);
             self.in_flight.push(Reverse(arrival));
         }
     }

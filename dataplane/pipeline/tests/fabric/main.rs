@@ -1,6 +1,7 @@
 //! Whole fabrics of the pipeline alone: what is measured is what was lost, and nothing else moves.
 
 mod net;
+mod no_alloc;
 
 use net::*;
 use packet::message::{FLAG_SWITCH, MessageKind};

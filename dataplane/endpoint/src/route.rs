@@ -1,0 +1,90 @@
+//! The way of a connection's packets: Ethernet, IP and UDP, written once and patched.
+//!
+//! Packets of a connection differ in length alone up to here, and mostly not even in that.
+
+use packet::ip::{self, IpFields, UDP_HEADER_LEN};
+use packet::{Address, ROCE_PORT, ethernet};
+
+use crate::config::HostConfig;
+
+/// Longest headers up to UDP.
+const LEN_MAX: usize = ethernet::HEADER_LEN + ip::V6_HEADER_LEN + UDP_HEADER_LEN;
+/// Initial TTL and hop limit.
+const TTL: u8 = 64;
+/// ECN-capable transport, ECT(0) (RFC 3168).
+const ECT0: u8 = 0b10;
+
+#[derive(Debug)]
+pub(crate) struct Route {
+    source: Address,
+    destination: Address,
+    udp_source_port: u16,
+    traffic_class: u8,
+    /// The headers of the last packet, of `len` bytes, with its port and UDP payload length.
+    bytes: [u8; LEN_MAX],
+    len: usize,
+    port: u16,
+    payload_len: usize,
+}
+
+impl Route {
+    pub(crate) fn new(host: &HostConfig, destination: Address, udp_source_port: u16) -> Route {
+        let mut bytes = [0; LEN_MAX];
+        ethernet::set_addresses(&mut bytes, host.gateway_mac, host.mac);
+        let kind = if host.address.as_v4().is_some() {
+            ethernet::IPV4
+        } else {
+            ethernet::IPV6
+        };
+        bytes[ethernet::ETHERTYPE..ethernet::HEADER_LEN].copy_from_slice(&kind.to_be_bytes());
+        let mut route = Route {
+            source: host.address,
+            destination,
+            udp_source_port,
+            traffic_class: host.dscp << 2 | ECT0,
+            bytes,
+            len: ethernet::HEADER_LEN + ip::header_len(host.address) + UDP_HEADER_LEN,
+            port: 0,
+            payload_len: 0,
+        };
+        route.patch(ROCE_PORT, 0);
+        route
+    }
+
+    /// Address of the peer.
+    #[inline]
+    pub(crate) fn destination(&self) -> Address {
+        self.destination
+    }
+
+    fn patch(&mut self, port: u16, payload_len: usize) {
+        let fields = IpFields {
+            source: self.source,
+            destination: self.destination,
+            traffic_class: self.traffic_class,
+            ttl: TTL,
+            payload_len: (UDP_HEADER_LEN + payload_len) as u16,
+        };
+        let out = &mut self.bytes[ethernet::HEADER_LEN..];
+        let udp = ip::write(out, &fields);
+        ip::write_udp(
+            &mut out[udp..],
+            self.udp_source_port,
+            port,
+            payload_len as u16,
+        );
+        self.port = port;
+        self.payload_len = payload_len;
+    }
+
+    /// Writes all up to UDP, to `port` and for `payload_len` bytes; returns the offset behind it.
+    #[inline]
+    pub(crate) fn write(&mut self, frame: &mut [u8], port: u16, payload_len: usize) -> usize {
+        if (self.port, self.payload_len) != (port, payload_len) {
+            self.patch(port, payload_len);
+        }
+        // A copy of fixed length is a few moves; what it writes too much, BTH or message overwrite.
+        frame[..LEN_MAX].copy_from_slice(&self.bytes);
+        self.len
+    }
+}

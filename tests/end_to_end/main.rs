@@ -1,0 +1,9 @@
+//! What people run, from outside: commands, captures, results.
+//!
+//! Nothing here links the project's own crates. Frames are judged by etherparse and by an ICRC of
+//! their own; results are read as JSON.
+
+mod oracle;
+mod replay;
+mod run;
+mod testbed;

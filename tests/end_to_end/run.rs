@@ -1,0 +1,84 @@
+//! Runs the commands as a person would, with a time limit.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A run may take so long on a busy machine before it counts as hung.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// The workspace's root.
+pub(crate) fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A release binary of this build: `target/release` beside the profile this test is built in.
+pub(crate) fn binary(name: &str) -> PathBuf {
+    let test = std::env::current_exe().expect("a running test has a path");
+    let target = test.ancestors().nth(3).expect("target/PROFILE/deps/TEST");
+    let path = target.join("release").join(name);
+    assert!(
+        path.exists(),
+        "{} is missing; build it first: cargo build --release -p spraycheck -p lcore",
+        path.display()
+    );
+    path
+}
+
+/// What a command did.
+pub(crate) struct Done {
+    pub(crate) status: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Done {
+    /// Standard output as JSON.
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout)
+            .unwrap_or_else(|error| panic!("no JSON ({error}): {}\n{}", self.stdout, self.stderr))
+    }
+}
+
+/// Runs `spraycheck` with `arguments` in the workspace's root.
+pub(crate) fn spraycheck(arguments: &[&str]) -> Done {
+    let mut child = Command::new(binary("spraycheck"))
+        .args(arguments)
+        .current_dir(root())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("spraycheck starts");
+    let out = read_all(child.stdout.take().expect("piped"));
+    let err = read_all(child.stderr.take().expect("piped"));
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("the child is ours") {
+            break status;
+        }
+        if started.elapsed() > LIMIT {
+            child.kill().expect("the child is ours");
+            panic!("spraycheck {arguments:?} did not end within {LIMIT:?}");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    Done {
+        status: status.code().unwrap_or(-1),
+        stdout: out.join().expect("reader").expect("UTF-8"),
+        stderr: err.join().expect("reader").expect("UTF-8"),
+    }
+}
+
+/// Reads a pipe to its end on a thread of its own, so that the child never waits for us.
+fn read_all(mut from: impl Read + Send + 'static) -> JoinHandle<std::io::Result<String>> {
+    std::thread::spawn(move || {
+        let mut text = String::new();
+        from.read_to_string(&mut text)?;
+        Ok(text)
+    })
+}
