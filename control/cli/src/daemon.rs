@@ -5,7 +5,7 @@
 //! it. If this command is killed itself, the daemon ends at its next line: nobody reads it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -170,7 +170,13 @@ impl Running {
                 let message = format!(
                     "{NAME} ended without an answer ({status}); its own lines above say more"
                 );
-                Err(Failure::new(ENVIRONMENT, message))
+                // It crashed; or it could not even start, as without DPDK's libraries.
+                let code = if status.signal().is_some() {
+                    NO
+                } else {
+                    ENVIRONMENT
+                };
+                Err(Failure::new(code, message))
             }
         }
     }

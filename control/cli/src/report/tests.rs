@@ -42,19 +42,20 @@ fn test() -> Test {
         qpn: 18,
         epoch: 7,
         n: 32_768,
-        marked: 32_768,
+        marked: Some(32_768),
         k: 8,
         usable: (0..8).collect(),
         lambda: 4096.0,
-        threshold: 4087.0,
+        threshold: Some(4087.0),
         counts: vec![4096; 8],
-        sent: vec![4096; 8],
+        sent: Some(vec![4096; 8]),
         congestion_dropped: vec![0; 8],
         failed: vec![SpineId(5)],
         void: vec![],
         abstained: vec![SpineId(2)],
-        min_detectable_rate: 0.003,
+        min_detectable_rate: Some(0.003),
         reason: EndReason::Close,
+        why: Default::default(),
     }
 }
 
@@ -69,6 +70,7 @@ fn result() -> TestbedResult {
             mark: Mark::First,
             burst: 32,
             load: 0.125,
+            p_min: 2_000,
         },
         injected: vec![injected("leaf3>spine5", "drop=0.01", 2_489)],
         convicted: vec![convicted("leaf3>spine5")],
@@ -81,6 +83,7 @@ fn result() -> TestbedResult {
             failed: 0,
             retransmitted: 2_512,
             spurious_retransmits: 23,
+            host_errors: 0,
         },
         noise: Noise {
             sigma_over_sqrt_lambda: Some(0.02),
@@ -93,6 +96,8 @@ fn result() -> TestbedResult {
             consumed: 212,
             queued: 0,
             drops: [("tail-drop".to_owned(), 0), ("no-route".to_owned(), 3)].into(),
+            notes: Default::default(),
+            leaked: 0,
             link_injected: 2_489,
             in_flight: 0,
             ok: true,
@@ -132,8 +137,12 @@ fn nothing_is_hidden() {
     result.suspects.push(Suspect {
         link: link("spine0>leaf1"),
         missing: "second source".to_owned(),
+        drop_rate: 0.001,
+        packets: 4_096,
     });
     result.conservation.ok = false;
+    result.conservation.leaked = 2;
+    result.flows.host_errors = 1;
     result.partial = true;
     result.reason = Some("limit".to_owned());
     result.noise.sigma_over_sqrt_lambda = None;
@@ -212,4 +221,8 @@ fn the_verdict_is_exact() {
     result.conservation.ok = false;
     let verdict = Verdict::of(&result);
     assert!(!verdict.is_yes() && verdict.line().ends_with("packets are unaccounted for"));
+    let mut result = case(&[], &[]);
+    result.flows.host_errors = 3;
+    let verdict = Verdict::of(&result);
+    assert!(!verdict.is_yes() && verdict.line().ends_with("hosts received wrong data"));
 }

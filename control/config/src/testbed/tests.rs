@@ -158,6 +158,10 @@ fn mistakes_are_explained() {
             "fabric.toml:2: disabled: no path is left from leaf0 to leaf1",
         ),
         (
+            "fail = []",
+            "fabric.toml:1: fail: unknown key \"fail\"; did you mean \"faults\"?",
+        ),
+        (
             "leafs = 8",
             "fabric.toml:1: leafs: unknown key \"leafs\"; did you mean \"leaves\"?",
         ),
