@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use agent::result::DaemonLine;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{ENVIRONMENT, Failure, NO};
@@ -40,8 +40,8 @@ pub(crate) fn run(
     let lacks = |error: std::io::Error, what: &str| {
         Failure::new(ENVIRONMENT, format!("{what} {}: {error}", path.display()))
     };
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| lacks(error, "cannot take signals for"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| lacks(error, "cannot take signals for"))?;
     let mut child = Command::new(&path)
         .arg(command)
         .stdin(Stdio::piped())
