@@ -31,3 +31,45 @@ fn check(file: &Path) -> Result<String, Failure> {
         .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", file.display())))?;
     Ok(config::check::check(file, &text)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Goal: files of both kinds are told apart, and one wrong file makes the whole command fail.
+    #[test]
+    fn every_file_is_checked() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path
+        };
+        let leaf = write(
+            "leaf0.toml",
+            include_str!("../../../docs/examples/leaf0.toml"),
+        );
+        let testbed = write("testbed.toml", "leaves = 4\n");
+        let wrong = write("wrong.toml", "leaves = 4\nspnes = 3\n");
+        assert!(check(&leaf).unwrap().starts_with("switch "));
+        assert!(check(&testbed).unwrap().starts_with("testbed "));
+        let failure = check(&wrong).unwrap_err();
+        assert_eq!(failure.code, USAGE);
+        let text = failure.to_string();
+        let expected = ":2: spnes: unknown key \"spnes\"; did you mean \"spines\"?";
+        assert!(
+            text.starts_with(&format!("{}{expected}", wrong.display())),
+            "{text}"
+        );
+        let code = |files: &[&Path]| {
+            let files = files.iter().map(|file| (*file).to_owned()).collect();
+            run(&CheckArgs { files }).unwrap()
+        };
+        assert_eq!(code(&[&leaf, &testbed]), ExitCode::SUCCESS);
+        assert_eq!(code(&[&leaf, &wrong, &testbed]), ExitCode::from(USAGE));
+        assert_eq!(
+            code(&[&folder.path().join("absent.toml")]),
+            ExitCode::from(USAGE)
+        );
+    }
+}

@@ -5,7 +5,7 @@
 //! it. If this command is killed itself, the daemon ends at its next line: nobody reads it.
 
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use agent::result::DaemonLine;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{ENVIRONMENT, Failure, NO};
@@ -40,8 +40,8 @@ pub(crate) fn run(
     let lacks = |error: std::io::Error, what: &str| {
         Failure::new(ENVIRONMENT, format!("{what} {}: {error}", path.display()))
     };
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM]).map_err(|error| lacks(error, "cannot take signals for"))?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
+        .map_err(|error| lacks(error, "cannot take signals for"))?;
     let mut child = Command::new(&path)
         .arg(command)
         .stdin(Stdio::piped())
@@ -170,7 +170,13 @@ impl Running {
                 let message = format!(
                     "{NAME} ended without an answer ({status}); its own lines above say more"
                 );
-                Err(Failure::new(ENVIRONMENT, message))
+                // It crashed; or it could not even start, as without DPDK's libraries.
+                let code = if status.signal().is_some() {
+                    NO
+                } else {
+                    ENVIRONMENT
+                };
+                Err(Failure::new(code, message))
             }
         }
     }

@@ -4,6 +4,9 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+/// The narrowest terminal that is usual has 80.
+const COLUMNS: usize = 79;
+
 /// Shows progress until it is dropped.
 pub(crate) struct Progress {
     is_terminal: bool,
@@ -28,6 +31,8 @@ impl Progress {
         });
         let line = format!("{percent:3.0} %  {text}");
         if self.is_terminal {
+            // A longer line would wrap, and its first part could not be rewritten.
+            let line: String = line.chars().take(COLUMNS).collect();
             let _ = write!(std::io::stderr(), "\r\x1b[2K{line}");
             let _ = std::io::stderr().flush();
             self.is_line_open = true;

@@ -140,4 +140,59 @@ mod tests {
         };
         insta::assert_snapshot!(render(&result));
     }
+
+    /// Goal: what cannot be replayed is refused before anything starts, with the cure.
+    #[test]
+    fn wrong_requests_are_explained() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let leaf = include_str!("../../../docs/examples/leaf0.toml");
+        std::fs::write(path("leaf0.toml"), leaf).unwrap();
+        std::fs::write(path("a.pcap"), b"").unwrap();
+        let ask = |config: &str, inputs: &[(&str, &str)]| {
+            let inputs = inputs
+                .iter()
+                .map(|(port, file)| ((*port).to_owned(), path(file)));
+            request(ReplayArgs {
+                config: path(config),
+                inputs: inputs.collect(),
+                split: true,
+                out: path("out"),
+                json: None,
+                eal: vec!["-l0".to_owned()],
+            })
+        };
+        for (config, inputs, message) in [
+            (
+                "absent.toml",
+                &[("host0", "a.pcap")][..],
+                "absent.toml: cannot be read",
+            ),
+            (
+                "leaf0.toml",
+                &[("host1", "a.pcap")],
+                "leaf0 has no port \"host1\"; its ports are host0, up0, up1, up2, up3",
+            ),
+            (
+                "leaf0.toml",
+                &[("host0", "a.pcap"), ("host0", "a.pcap")],
+                "this port has a capture already",
+            ),
+            (
+                "leaf0.toml",
+                &[("host0", "b.pcap")],
+                "cannot read the capture",
+            ),
+        ] {
+            let failure = ask(config, inputs).unwrap_err();
+            assert_eq!(failure.code, USAGE, "{failure}");
+            assert!(
+                failure.to_string().contains(message),
+                "{failure} is not {message}"
+            );
+        }
+        let request = ask("leaf0.toml", &[("host0", "a.pcap"), ("up0", "a.pcap")]).unwrap();
+        assert_eq!(request.inputs.len(), 2);
+        assert!(request.split && request.out_dir.is_dir() && request.config_path.is_absolute());
+    }
 }

@@ -34,8 +34,10 @@ pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
     section(&mut line, "convicted", convicted(result));
     let suspects = result.suspects.iter().map(|suspect| {
         format!(
-            "{:<15}missing: {}",
+            "{:<15}may lose {} ({} packets on its path); missing: {}",
             suspect.link.to_string(),
+            percent(suspect.drop_rate),
+            grouped(suspect.packets),
             suspect.missing
         )
     });
@@ -68,12 +70,14 @@ fn section(line: &mut impl FnMut(&str, &str), name: &str, entries: Vec<String>) 
 fn policy(result: &TestbedResult) -> String {
     let policy = &result.policy;
     format!(
-        "preset {}: spray {}, ties {}, marks {}, evidence {}, burst {}, uplink load {}",
+        "preset {}: spray {}, ties {}, marks {}, evidence {}, {} packets per \
+         spine at least, burst {}, uplink load {}",
         policy.preset,
         policy.spray,
         policy.tie,
         policy.mark,
         policy.evidence,
+        grouped(policy.p_min),
         policy.burst,
         percent(policy.load),
     )
@@ -131,7 +135,7 @@ fn windows(result: &TestbedResult) -> String {
         None => String::new(),
     };
     format!(
-        "{} windows, {} paths: {} failed, {} void, {} too short to tell{noise}",
+        "windows {}, paths {}: {} failed, {} void, {} too short to tell{noise}",
         grouped(tests.len() as u64),
         sum(|test| test.usable.len()),
         sum(|test| test.failed.len()),
@@ -142,9 +146,13 @@ fn windows(result: &TestbedResult) -> String {
 
 fn flows(result: &TestbedResult) -> String {
     let flows = &result.flows;
+    let errors = match flows.host_errors {
+        0 => String::new(),
+        errors => format!("; {} PACKETS WERE WRONG AT HOSTS", grouped(errors)),
+    };
     format!(
         "{} announced, {} measured, {} completed, {} failed; {} packets sent again, {} of them \
-         needlessly",
+         needlessly{errors}",
         grouped(flows.announced),
         grouped(flows.measured),
         grouped(flows.completed),
@@ -156,6 +164,10 @@ fn flows(result: &TestbedResult) -> String {
 
 fn packets(result: &TestbedResult) -> String {
     let sums = &result.conservation;
+    let leaked = match sums.leaked {
+        0 => String::new(),
+        leaked => format!("; {} BUFFERS NOT GIVEN BACK", grouped(leaked)),
+    };
     let drops: Vec<String> = sums
         .drops
         .iter()
@@ -169,7 +181,7 @@ fn packets(result: &TestbedResult) -> String {
     };
     format!(
         "{} in, {} made, {} out, {} consumed, {} queued; dropped: {drops}; lost on links {}, on \
-         their way {}: {}",
+         their way {}: {}{leaked}",
         grouped(sums.rx),
         grouped(sums.generated),
         grouped(sums.tx),

@@ -16,6 +16,8 @@ pub(crate) struct Verdict {
     pub(crate) false_alarms: BTreeSet<Link>,
     /// Whether all packets are accounted for.
     pub(crate) is_conserved: bool,
+    /// Whether hosts received what was sent.
+    pub(crate) is_intact: bool,
 }
 
 impl Verdict {
@@ -32,12 +34,15 @@ impl Verdict {
             missed: lossy.difference(&named).copied().collect(),
             false_alarms: named.difference(&lossy).copied().collect(),
             is_conserved: result.conservation.ok,
+            is_intact: result.flows.host_errors == 0,
         }
     }
 
-    /// Whether exactly the links that lost packets were named, and no packet is unaccounted for.
+    /// Whether exactly the links that lost packets were named, every packet is accounted for, and
+    /// hosts received what was sent.
     pub(crate) fn is_yes(&self) -> bool {
-        self.missed.is_empty() && self.false_alarms.is_empty() && self.is_conserved
+        let is_exact = self.missed.is_empty() && self.false_alarms.is_empty();
+        is_exact && self.is_conserved && self.is_intact
     }
 
     /// One line for people.
@@ -70,6 +75,9 @@ impl Verdict {
         }
         if !self.is_conserved {
             parts.push("packets are unaccounted for".to_owned());
+        }
+        if !self.is_intact {
+            parts.push("hosts received wrong data".to_owned());
         }
         format!(
             "{}: {}",

@@ -11,6 +11,9 @@ use toml::de::{DeTable, DeValue};
 
 use crate::error::{ConfigError, nearest};
 
+/// Flags whose key has another name: a list of faults is no order to fail.
+const SYNONYMS: &[(&str, &str)] = &[("fail", "faults"), ("disable", "disabled")];
+
 /// Reads `text` into a `T`, whose unknown keys are refused with the key probably meant.
 pub(crate) fn parse<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     toml::from_str(text).map_err(|error| {
@@ -104,7 +107,11 @@ fn explain(message: &str) -> String {
         && let Some(unknown) = names.next()
     {
         let known: Vec<&str> = names.collect();
-        return match nearest(unknown, known.iter().copied()) {
+        let synonym = SYNONYMS
+            .iter()
+            .find(|(flag, key)| *flag == unknown && known.contains(key));
+        let meant = synonym.map(|(_, key)| *key);
+        return match meant.or_else(|| nearest(unknown, known.iter().copied())) {
             Some(meant) => format!("unknown key \"{unknown}\"; did you mean \"{meant}\"?"),
             None => format!(
                 "unknown key \"{unknown}\"; the keys here are {}",

@@ -6,6 +6,7 @@
 //! alone. Every message names file, line, key, value and cure.
 
 mod device;
+mod port;
 mod ports;
 mod raw;
 mod routes;

@@ -70,7 +70,7 @@ fn result() -> TestbedResult {
             mark: Mark::First,
             burst: 32,
             load: 0.125,
-            p_min: 2_006,
+            p_min: 2_000,
         },
         injected: vec![injected("leaf3>spine5", "drop=0.01", 2_489)],
         convicted: vec![convicted("leaf3>spine5")],
@@ -137,10 +137,12 @@ fn nothing_is_hidden() {
     result.suspects.push(Suspect {
         link: link("spine0>leaf1"),
         missing: "second source".to_owned(),
-        drop_rate: 0.01,
-        packets: 4_000,
+        drop_rate: 0.001,
+        packets: 4_096,
     });
     result.conservation.ok = false;
+    result.conservation.leaked = 2;
+    result.flows.host_errors = 1;
     result.partial = true;
     result.reason = Some("limit".to_owned());
     result.noise.sigma_over_sqrt_lambda = None;
@@ -219,4 +221,8 @@ fn the_verdict_is_exact() {
     result.conservation.ok = false;
     let verdict = Verdict::of(&result);
     assert!(!verdict.is_yes() && verdict.line().ends_with("packets are unaccounted for"));
+    let mut result = case(&[], &[]);
+    result.flows.host_errors = 3;
+    let verdict = Verdict::of(&result);
+    assert!(!verdict.is_yes() && verdict.line().ends_with("hosts received wrong data"));
 }

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use pipeline::{NextHop, Peer, PortKind};
+
 use super::*;
 use crate::choice::Preset;
 use crate::testbed::{FaultList, LinkList};

@@ -11,7 +11,7 @@ use super::raw;
 use crate::error::ConfigError;
 
 /// Routes of a file.
-const ROUTES_MAX: usize = 65_536;
+const ROUTES_MAX: usize = 4096;
 
 struct Entry {
     key: String,

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use pipeline::{Mark, NextHop, Peer, PortKind};
+use proptest::prelude::*;
 
 use super::*;
 use crate::check::{check, eal_args};
@@ -447,4 +448,47 @@ fn the_line_is_the_values() {
         .unwrap();
     let error = parse(&text).unwrap_err();
     assert_eq!(error.line, Some(line), "{error}");
+}
+
+proptest! {
+    /// Goal: whatever becomes of the lines of a file, it is refused with a message or gives a
+    /// switch that can be built.
+    #[test]
+    fn damaged_files_are_refused_or_sound(
+        is_leaf: bool, cuts in proptest::collection::vec((0usize..120, 0usize..120, 0u8..4), 1..6),
+    ) {
+        let mut lines: Vec<String> =
+            if is_leaf { LEAF } else { SPINE }.lines().map(str::to_owned).collect();
+        for (at, other, how) in cuts {
+            let (at, other) = (at % lines.len(), other % lines.len());
+            match how {
+                0 => { lines.remove(at); }
+                1 => lines.swap(at, other),
+                2 => { let line = lines[other].clone(); lines.insert(at, line); }
+                _ => { let half = lines[at].chars().take(other).collect(); lines[at] = half; }
+            }
+            if lines.is_empty() { break; }
+        }
+        match parse(&lines.join("\n")) {
+            Ok(spec) => { pipeline::Switch::<NoPacket>::new(&spec.config); }
+            Err(error) => prop_assert!(!error.message.is_empty()),
+        }
+    }
+}
+
+/// A packet for switches that get none.
+struct NoPacket;
+
+impl pipeline::Token for NoPacket {
+    fn header(&self) -> &[u8] {
+        &[]
+    }
+
+    fn header_mut(&mut self) -> &mut [u8] {
+        &mut []
+    }
+
+    fn wire_len(&self) -> u32 {
+        0
+    }
 }

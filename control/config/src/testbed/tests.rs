@@ -158,6 +158,10 @@ fn mistakes_are_explained() {
             "fabric.toml:2: disabled: no path is left from leaf0 to leaf1",
         ),
         (
+            "fail = []",
+            "fabric.toml:1: fail: unknown key \"fail\"; did you mean \"faults\"?",
+        ),
+        (
             "leafs = 8",
             "fabric.toml:1: leafs: unknown key \"leafs\"; did you mean \"leaves\"?",
         ),
@@ -191,4 +195,23 @@ fn a_flag_is_not_in_the_file() {
         .unwrap_err()
         .to_string();
     assert_eq!(error, "leaves: 1 is out of range; choose 2 to 128");
+}
+
+/// Goal: the example explains every key, and what it sets is what holds without it.
+#[test]
+fn the_example_is_complete() {
+    let text = include_str!("../../../../docs/examples/testbed.toml");
+    let default = TestbedConfig::preset(Preset::Default);
+    assert_eq!(resolve(text).unwrap(), default);
+    let serde_json::Value::Object(keys) = serde_json::to_value(&default).unwrap() else {
+        panic!("no object");
+    };
+    for key in keys.keys() {
+        let is_there = text.lines().any(|line| {
+            let line = line.trim_start_matches("# ");
+            line.strip_prefix(key.as_str())
+                .is_some_and(|rest| rest.trim_start().starts_with('='))
+        });
+        assert!(is_there, "{key} is not in the example");
+    }
 }
