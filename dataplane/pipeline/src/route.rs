@@ -67,7 +67,7 @@ impl FromStr for Prefix {
         if len > most {
             return Err(wrong("the length is beyond the address"));
         }
-        let len = len + 128 - most;
+        let len = len + (128 - most);
         let address = Address::from(address);
         if mask(address, len) != address.0 {
             return Err(wrong("bits are set behind the length"));
