@@ -6,4 +6,5 @@
 mod oracle;
 mod replay;
 mod run;
+mod show;
 mod testbed;

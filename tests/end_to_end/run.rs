@@ -2,7 +2,7 @@
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -46,14 +46,44 @@ impl Done {
 
 /// Runs `spraycheck` with `arguments` in the workspace's root.
 pub(crate) fn spraycheck(arguments: &[&str]) -> Done {
-    let mut child = Command::new(binary("spraycheck"))
-        .args(arguments)
-        .current_dir(root())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("spraycheck starts");
+    Started::new(arguments).wait()
+}
+
+/// A command that runs beside the test.
+pub(crate) struct Started {
+    child: Child,
+    what: String,
+}
+
+impl Started {
+    /// Starts `spraycheck` with `arguments`.
+    pub(crate) fn new(arguments: &[&str]) -> Started {
+        let child = Command::new(binary("spraycheck"))
+            .args(arguments)
+            .current_dir(root())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("spraycheck starts");
+        Started {
+            child,
+            what: format!("spraycheck {arguments:?}"),
+        }
+    }
+
+    /// Its process.
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Waits for its end.
+    pub(crate) fn wait(self) -> Done {
+        wait(self.child, &self.what)
+    }
+}
+
+fn wait(mut child: Child, what: &str) -> Done {
     let out = read_all(child.stdout.take().expect("piped"));
     let err = read_all(child.stderr.take().expect("piped"));
     let started = Instant::now();
@@ -63,7 +93,7 @@ pub(crate) fn spraycheck(arguments: &[&str]) -> Done {
         }
         if started.elapsed() > LIMIT {
             child.kill().expect("the child is ours");
-            panic!("spraycheck {arguments:?} did not end within {LIMIT:?}");
+            panic!("{what} did not end within {LIMIT:?}");
         }
         std::thread::sleep(Duration::from_millis(10));
     };

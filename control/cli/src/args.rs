@@ -93,17 +93,18 @@ pub(crate) const WHAT: [&str; 9] = [
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  spraycheck show ports --socket run/spraycheck.sock")]
+  spraycheck show ports
+  spraycheck show drops --socket run/spraycheck.sock --json -")]
 pub(crate) struct ShowArgs {
     /// What to show
     #[arg(value_parser = WHAT)]
     pub(crate) what: String,
-    /// Socket of the testbed or switch
+    /// Socket of the testbed or switch [default: that of the one that runs]
     #[arg(long, value_name = "P")]
     pub(crate) socket: Option<PathBuf>,
-    /// Print the answer as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// Write the answer as JSON to this file; - or none for standard output
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 #[cfg(test)]

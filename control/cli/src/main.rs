@@ -14,6 +14,7 @@ mod progress;
 mod replay;
 mod report;
 mod show;
+mod sockets;
 mod table;
 mod testbed;
 mod verdict;

@@ -10,8 +10,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::ShowArgs;
-use crate::failure::{ENVIRONMENT, Failure, NO, USAGE};
-use crate::{output, table};
+use crate::failure::{ENVIRONMENT, Failure, NO};
+use crate::{output, sockets, table};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -26,12 +26,11 @@ enum Reply {
 }
 
 pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
-    let Some(socket) = &args.socket else {
-        let message = "--socket is missing: name the socket that the testbed or switch was \
-                       started with (it prints it when it is ready)";
-        return Err(Failure::new(USAGE, message));
+    let socket = match &args.socket {
+        Some(socket) => socket.clone(),
+        None => sockets::running()?,
     };
-    let line = ask(socket, &args.what)?;
+    let line = ask(&socket, &args.what)?;
     let wrong = |why: &str| {
         Failure::new(
             NO,
@@ -40,8 +39,12 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     };
     match serde_json::from_str(&line).map_err(|error| wrong(&error.to_string()))? {
         Reply::Error { error } => return Err(Failure::new(NO, error)),
-        Reply::Rows { .. } if args.json => output::print(&line)?,
-        Reply::Rows { rows } => output::print(&table::render(&rows))?,
+        Reply::Rows { rows } => match &args.json {
+            Some(path) => {
+                output::write_json(path, &json!({ "show": args.what, "rows": rows }))?;
+            }
+            None => output::print(&table::render(&rows))?,
+        },
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,13 +10,14 @@ use config::{TestbedConfig, TestbedFile, TestbedRequest};
 use crate::args::TestbedArgs;
 use crate::failure::{Failure, NO, USAGE};
 use crate::verdict::Verdict;
-use crate::{daemon, output, report};
+use crate::{daemon, output, report, sockets};
 
 /// What a run may take beyond its limit: starting DPDK, filling packet memory, judging.
 const BEYOND: Duration = Duration::from_secs(60);
 
 pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
-    let config = settings(&args)?;
+    let mut config = settings(&args)?;
+    config.socket = config.socket.or_else(sockets::of_this_run);
     let limit = Duration::from_nanos(config.limit.nanos()) + BEYOND;
     let request = TestbedRequest {
         config,

@@ -150,7 +150,7 @@ pub fn v4_checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// What [`write`] puts into an IP header.
+/// What [`write()`] puts into an IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct IpFields {
     /// Source; both addresses are of one family, which is the header's.
@@ -165,7 +165,7 @@ pub struct IpFields {
     pub payload_len: u16,
 }
 
-/// Length of the header that [`write`] makes for such an address.
+/// Length of the header that [`write()`] makes for such an address.
 #[inline]
 pub fn header_len(address: Address) -> usize {
     if address.as_v4().is_some() {

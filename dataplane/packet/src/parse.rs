@@ -238,7 +238,7 @@ fn parse_transport(frame: &[u8], parsed: &mut Parsed, message_port: u16) -> Resu
     Ok(())
 }
 
-/// Destination MAC of a frame that [`parse`] accepted.
+/// Destination MAC of a frame that [`parse()`] accepted.
 #[inline(always)]
 pub fn destination_mac(frame: &[u8]) -> MacAddr {
     MacAddr::read(frame, ethernet::DESTINATION)
