@@ -401,9 +401,9 @@ impl<T: Token> Switch<T> {
                     counts.open(from.index(), to.index(), WindowName::of(&header));
                 }
                 MessageKind::Close if header.flags & FLAG_SWITCH != 0 => {
-                    if let Some(hop) =
-                        counts.close(from.index(), to.index(), WindowName::of(&header))
-                    {
+                    let window = WindowName::of(&header);
+                    let (from, to) = (from.index(), to.index());
+                    if let Some(hop) = counts.close(from, to, window, header.repetition) {
                         message::fill_hop(payload, &hop);
                     }
                 }

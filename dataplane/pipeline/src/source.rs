@@ -467,14 +467,14 @@ impl Source {
         let place = self.place(port, leaf);
         if let Some(flow) = &mut self.flows[place]
             && flow.key == open.key
-            && flow.header == open.announced
         {
+            // Also one that was announced meanwhile: no PSN is marked twice.
             flow.track.follow(&open.track);
             flow.running = true;
             flow.is_silent = is_silent;
             // The next window's open must not overtake, in a better class, what is still on its way.
             flow.dress = open.dress;
-            if flow.track.is_over() || open.is_past {
+            if flow.track.is_over() || open.is_past && flow.header == open.announced {
                 self.forget(port, leaf);
             }
         }

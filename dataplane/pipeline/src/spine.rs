@@ -15,6 +15,8 @@ struct Cell {
     received: u32,
     sent: u32,
     dropped: u32,
+    /// What the first close took along.
+    told: Option<Hop>,
 }
 
 /// State of a spine.
@@ -69,15 +71,31 @@ impl SpineCounts {
     }
 
     /// A close passes: the record it takes along, if this spine has seen the window's open.
-    pub fn close(&mut self, from: usize, to: usize, window: WindowName) -> Option<Hop> {
+    ///
+    /// The first copy follows the last marked packet, so its counts are the window's; repetitions
+    /// tell the same. If the first was lost before this spine there is none: when a repetition
+    /// comes, a newer window whose open was lost may have been counted here too.
+    pub fn close(
+        &mut self,
+        from: usize,
+        to: usize,
+        window: WindowName,
+        repetition: u16,
+    ) -> Option<Hop> {
         let spine = self.spine;
         let cell = self.cell(from, to, (window.epoch & 1) as usize);
-        (cell.window == Some(window)).then_some(Hop {
-            spine,
-            received: cell.received,
-            sent: cell.sent,
-            dropped: cell.dropped,
-        })
+        if cell.window != Some(window) {
+            return None;
+        }
+        if repetition == 0 && cell.told.is_none() {
+            cell.told = Some(Hop {
+                spine,
+                received: cell.received,
+                sent: cell.sent,
+                dropped: cell.dropped,
+            });
+        }
+        cell.told
     }
 }
 
@@ -108,7 +126,7 @@ mod tests {
         let mut counts = SpineCounts::new(3, 4);
         counts.count(0, 1, 1, true);
         assert_eq!(
-            counts.close(0, 1, window(1, 100)),
+            counts.close(0, 1, window(1, 100), 0),
             None,
             "no open: what stands there is another window's"
         );
@@ -125,21 +143,29 @@ mod tests {
             sent: 9,
             dropped: 1,
         };
-        assert_eq!(counts.close(0, 1, window(1, 100)), Some(hop));
+        assert_eq!(counts.close(0, 1, window(1, 100), 0), Some(hop));
+        // The open of the next window of this colour is lost before this spine.
+        counts.count(0, 1, 1, true);
         assert_eq!(
-            counts.close(0, 1, window(1, 100)),
+            counts.close(0, 1, window(1, 100), 1),
             Some(hop),
             "repetitions tell the same"
         );
         assert_eq!(
-            counts.close(0, 1, window(3, 100)),
+            counts.close(0, 1, window(3, 100), 0),
             None,
             "an older window's counts are not told"
         );
         assert_eq!(
-            counts.close(0, 1, window(1, 200)),
+            counts.close(0, 1, window(1, 200), 0),
             None,
             "a leaf that was restarted counts its epochs anew"
+        );
+        counts.open(0, 1, window(5, 300));
+        assert_eq!(
+            counts.close(0, 1, window(5, 300), 1),
+            None,
+            "where the window ended here, only its first close knows"
         );
     }
 }

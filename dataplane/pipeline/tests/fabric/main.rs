@@ -2,6 +2,7 @@
 
 mod net;
 mod no_alloc;
+mod random;
 
 use net::*;
 use packet::message::{FLAG_SWITCH, MessageKind};

@@ -68,7 +68,7 @@ pub(crate) fn host_mac(leaf: u16) -> MacAddr {
     MacAddr([2, 0xaa, 0, 0, leaf as u8, 1])
 }
 
-fn mac(switch: u16, port: u16) -> MacAddr {
+pub(crate) fn mac(switch: u16, port: u16) -> MacAddr {
     MacAddr([2, 0, 0, switch as u8, 0, port as u8])
 }
 
