@@ -845,4 +845,24 @@ mod tests {
             "what passed unmarked stays unmarked"
         );
     }
+
+    #[test]
+    fn a_port_cannot_push_out_the_flows_of_another() {
+        let mut counters = Counters::default();
+        let mut source = Source::new(2, 8, &measurement());
+        let (theirs, header) = flow(3, 99, 10);
+        let dress = Dress::link_local();
+        source.announce(PortId(1), theirs, LeafId(3), header, dress, &mut counters);
+        let mut ports = Vec::new();
+        for qpn in 0..6 {
+            // Port 0 announces again and again; port 1 did it once, and its flow never ends.
+            announce(&mut source, 3, qpn, 10, &mut counters);
+            let now = Nanos(u64::from(qpn) * 1_000_000);
+            let (port, leaf) = source.select(now, |_| true).unwrap();
+            source.open(now, port, leaf, SpineSet::first(4), &mut counters);
+            source.close(now, &mut counters);
+            ports.push(port.0);
+        }
+        assert_eq!(ports, [1, 0, 1, 0, 1, 0], "ports take turns");
+    }
 }

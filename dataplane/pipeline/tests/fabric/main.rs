@@ -3,6 +3,8 @@
 mod net;
 mod no_alloc;
 mod random;
+mod reasons;
+mod windows;
 
 use net::*;
 use packet::message::{FLAG_SWITCH, MessageKind};
