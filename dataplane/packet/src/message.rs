@@ -54,6 +54,10 @@ pub const FLAG_FIRST_UNKNOWN: u32 = 1 << 4;
 /// A spine has filled the hop record.
 pub const FLAG_HOP_FILLED: u32 = 1 << 5;
 
+/// What a host may say of its flow. Any other bit of a host is refused: it would travel on in the
+/// switches' own messages (a hop record that claims to be filled keeps the spine's out).
+pub const FLAGS_OF_HOSTS: u32 = FLAG_RESPONSES | FLAG_FIRST_UNKNOWN;
+
 /// What a message says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MessageKind {
@@ -177,7 +181,7 @@ pub const fn message_len(fanout: usize, flags: u32) -> usize {
 
 impl<'a> Message<'a> {
     /// Reads a UDP payload. `None` when magic, version, kind or any length is not right, or when a
-    /// host's message carries more than the fixed part.
+    /// host's message carries more than the fixed part or other flags than [`FLAGS_OF_HOSTS`].
     pub fn read(payload: &'a [u8]) -> Option<Message<'a>> {
         if payload.len() < FIXED_LEN || payload[..4] != MAGIC || payload[4] != VERSION {
             return None;
@@ -199,7 +203,8 @@ impl<'a> Message<'a> {
             epoch: be::get32(payload, 52),
         };
         let fanout = usize::from(header.fanout);
-        if fanout > FANOUT_MAX {
+        let is_of_host = header.flags & FLAG_SWITCH == 0;
+        if fanout > FANOUT_MAX || is_of_host && header.flags & !FLAGS_OF_HOSTS != 0 {
             return None;
         }
         let len = message_len(fanout, header.flags);
@@ -383,6 +388,24 @@ mod tests {
         assert_eq!(len, FIXED_LEN);
         let read = Message::read(&bytes[..len]).unwrap();
         assert!(!read.is_set(0) && read.count(0).is_none() && read.hop().is_none());
+        for bit in (0..32).filter(|bit| FLAGS_OF_HOSTS >> bit & 1 == 0) {
+            let flags = 1 << bit;
+            let len = write(
+                &mut bytes,
+                &header(MessageKind::Open, flags, 0),
+                |_| true,
+                |_| 1,
+            );
+            let is_read = Message::read(&bytes[..len]).is_some();
+            assert_eq!(is_read, flags == FLAG_SWITCH, "flag bit {bit} of a host");
+        }
+        write(
+            &mut bytes,
+            &header(MessageKind::Open, 0, 0),
+            |_| true,
+            |_| 1,
+        );
+        let read = Message::read(&bytes[..FIXED_LEN]).unwrap();
         let by_bytes = Header {
             packets: 0,
             bytes: 4097,

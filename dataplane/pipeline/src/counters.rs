@@ -38,7 +38,7 @@ notes! {
     Marked = "marked",
     /// Packets of the measured flow that were no first copy.
     LaterCopies = "later-copies",
-    /// Packets of the measured flow with a PSN outside what was announced.
+    /// Packets of the measured flow with a PSN outside its window; one beyond the last ends it.
     PsnOutside = "psn-outside",
     /// Marked packets counted by this destination leaf.
     Counted = "counted",
@@ -58,7 +58,7 @@ notes! {
     WindowsOpened = "windows-opened",
     /// Windows closed at the source.
     WindowsClosed = "windows-closed",
-    /// Windows ended by the cap in packets or time, or by silence.
+    /// Windows ended by the cap in time, or by silence.
     WindowsCapped = "windows-capped",
     /// Windows reported to control by this destination leaf.
     WindowsReported = "windows-reported",
@@ -66,6 +66,10 @@ notes! {
     MessagesRepeated = "messages-repeated",
     /// Two windows of one colour met in a row: the older was ended early.
     ColourClash = "colour-clash",
+    /// Closes of a window of which nothing was counted, or no longer: no verdict.
+    ClosesUnknown = "closes-unknown",
+    /// Windows of which neither open nor close came before the next one: no verdict.
+    WindowsUnnamed = "windows-unnamed",
     /// Rows that expired without a verdict.
     RowsExpired = "rows-expired",
     /// Reports that control's full ring refused.

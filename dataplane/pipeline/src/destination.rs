@@ -1,34 +1,55 @@
 //! The destination leaf's side: marked packets counted by flow and spine until the window ends.
 //!
-//! A fixed table, keyed by flow. Each row has one window per colour; a mark counts whether or not
-//! the open or the threshold has come (paper 4). On each path the close follows the last marked
-//! packet, so a path that has shown the close is complete; the verdict waits for all usable paths,
-//! or for three times the longest delay of a path.
+//! Each row of the flow table has one window per colour; a mark counts whether or not the open or
+//! the threshold has come (paper 4). On each path the close follows the last marked packet, so a
+//! path that has shown the close is complete; the verdict waits for all usable paths, or for
+//! three times the longest delay of a path. A close alone never begins a window: what is left of
+//! one that was judged, or was never counted, gives no verdict.
 
-use packet::message::{FLAG_FIRST_UNKNOWN, Header, Hop, Message, MessageKind};
+use packet::message::{Header, Hop, Message, MessageKind};
 use packet::{Address, Psn, Qpn, Space};
 
 use crate::config::Measurement;
 use crate::counters::{Counters, Note};
+use crate::flow_table::FlowTable;
 use crate::report::{EndReason, Opened, WindowReport};
 use crate::source::flow_of;
 use crate::track::{Place, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, SpineSet};
+use crate::window::{WindowName, first_psn};
 
-const NONE: u32 = u32::MAX;
-
-/// Epochs this little behind the last reported one are late copies; further behind, the source
-/// leaf has started anew.
-const LATE_EPOCHS: u32 = 64;
 /// Rows looked at for expiry in one tick.
 const SWEEP_ROWS: usize = 8;
+/// Longest delays of a path until the verdict, once the end of a window is known: a close is
+/// repeated after one and two, and takes one.
+const VERDICT_DELAYS: u64 = 3;
+/// Longest delays of a path within which copies of an older window's messages can still come.
+const LATE_DELAYS: u64 = 4;
+
+/// Whether a window's place is taken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    Empty,
+    Running,
+    /// Reported; kept to tell what comes late.
+    Done,
+}
 
 /// One window of a row.
 #[derive(Clone, Copy)]
 struct Window {
-    /// Its number, once an open or close has told it.
-    epoch: Option<u32>,
-    /// N.
+    phase: Phase,
+    /// What cut it short, if neither its close nor its last PSN will end it.
+    cut: Option<EndReason>,
+    /// When it began or, once it is done, when it ended.
+    since: Nanos,
+    /// When the verdict is due, whatever is missing.
+    deadline: Nanos,
+    track: Track,
+    first_marked_at: Option<Nanos>,
+    /// Once an open or close has told it.
+    name: Option<WindowName>,
+    /// N, once an open has come.
     packets: u64,
     first_psn: Option<Psn>,
     usable: SpineSet,
@@ -37,61 +58,49 @@ struct Window {
     marked: Option<u64>,
     flushed: SpineSet,
     hops_filled: SpineSet,
-    track: Track,
-    /// Reported: what still comes within its PSNs is late, what comes beyond begins the next one.
-    is_done: bool,
-    is_timed_out: bool,
     threshold: Option<u32>,
-    first_marked_at: Option<Nanos>,
-    /// When the verdict is due, whatever is missing.
-    deadline: Nanos,
 }
 
 impl Window {
-    fn empty() -> Window {
+    fn begun(phase: Phase, now: Nanos, disturbed: SpineSet) -> Window {
         Window {
-            epoch: None,
+            phase,
+            cut: None,
+            since: now,
+            deadline: Nanos::NEVER,
+            track: Track::new(None, 0),
+            first_marked_at: None,
+            name: None,
             packets: 0,
             first_psn: None,
             usable: SpineSet::EMPTY,
-            disturbed: SpineSet::EMPTY,
+            disturbed,
             marked: None,
             flushed: SpineSet::EMPTY,
             hops_filled: SpineSet::EMPTY,
-            track: Track::new(None, 0),
-            is_done: false,
-            is_timed_out: false,
             threshold: None,
-            first_marked_at: None,
-            deadline: Nanos::NEVER,
         }
-    }
-
-    /// Waits for nothing.
-    fn is_idle(&self) -> bool {
-        self.is_done || self.epoch.is_none() && self.first_marked_at.is_none()
     }
 }
 
 struct Row {
-    key: FlowKey,
     source: LeafId,
     generation: u32,
     active_at: Nanos,
     windows: [Window; 2],
-    /// The last window that was reported.
-    reported: Option<u32>,
-    /// The next row of the same hash bucket, or of the free list.
-    next: u32,
-    in_use: bool,
+}
+
+impl Row {
+    fn is_idle(&self) -> bool {
+        self.windows.iter().all(|w| w.phase != Phase::Running)
+    }
 }
 
 /// State of a destination leaf.
 pub struct Destination {
     spines: usize,
+    table: FlowTable,
     rows: Vec<Row>,
-    buckets: Vec<u32>,
-    free: u32,
     /// X_x by row, colour, spine.
     counts: Vec<u32>,
     /// S_x, likewise.
@@ -101,6 +110,8 @@ pub struct Destination {
     /// Windows that have a deadline.
     waiting: Vec<(u32, u8)>,
     next_deadline: Nanos,
+    /// Spines whose link to this leaf is down: nobody tests them meanwhile.
+    down: SpineSet,
     /// Paths found below their threshold, by source leaf.
     failed_paths: Vec<SpineSet>,
     report: Box<WindowReport>,
@@ -113,42 +124,33 @@ pub struct Destination {
 impl Destination {
     /// The empty table of `leaf` in a fabric of `leaves` and `spines`.
     pub fn new(leaf: LeafId, leaves: u16, spines: u16, config: &Measurement) -> Destination {
-        let rows = config.rows_max.max(1) as usize;
+        let table = FlowTable::new(config.rows_max as usize);
+        let rows = table.rows();
         let spines = usize::from(spines);
-        let key = FlowKey {
-            source: Address(0),
-            destination: Address(0),
-            qpn: Qpn(0),
-            space: Space::Requests,
+        let row = || Row {
+            source: LeafId(0),
+            generation: 0,
+            active_at: Nanos(0),
+            windows: [Window::begun(Phase::Empty, Nanos(0), SpineSet::EMPTY); 2],
         };
         Destination {
             spines,
-            rows: (0..rows)
-                .map(|index| Row {
-                    key,
-                    source: LeafId(0),
-                    generation: 0,
-                    active_at: Nanos(0),
-                    windows: [Window::empty(); 2],
-                    reported: None,
-                    next: if index + 1 == rows {
-                        NONE
-                    } else {
-                        index as u32 + 1
-                    },
-                    in_use: false,
-                })
-                .collect(),
-            buckets: vec![NONE; (rows * 2).next_power_of_two()],
-            free: 0,
+            table,
+            rows: std::iter::repeat_with(row).take(rows).collect(),
             counts: vec![0; rows * 2 * spines],
             sent: vec![0; rows * 2 * spines],
             hops: vec![Hop::default(); rows * 2 * spines],
             waiting: Vec::with_capacity(rows * 2),
             next_deadline: Nanos::NEVER,
+            down: SpineSet::EMPTY,
             failed_paths: vec![SpineSet::EMPTY; usize::from(leaves)],
             report: Box::new(WindowReport {
-                key,
+                key: FlowKey {
+                    source: Address(0),
+                    destination: Address(0),
+                    qpn: Qpn(0),
+                    space: Space::Requests,
+                },
                 source: LeafId(0),
                 destination: leaf,
                 epoch: 0,
@@ -177,8 +179,8 @@ impl Destination {
 
     /// Bytes of state, for the documents: rows, counters, buckets.
     pub fn state_bytes(&self) -> usize {
-        size_of_val(&self.rows[..])
-            + size_of_val(&self.buckets[..])
+        self.table.state_bytes()
+            + size_of_val(&self.rows[..])
             + size_of_val(&self.counts[..])
             + size_of_val(&self.sent[..])
             + size_of_val(&self.hops[..])
@@ -189,89 +191,21 @@ impl Destination {
         &self.failed_paths
     }
 
-    #[inline(always)]
-    fn bucket(&self, key: &FlowKey) -> usize {
-        (key.hash() >> 32) as usize & (self.buckets.len() - 1)
-    }
-
-    #[inline(always)]
-    fn find(&self, key: &FlowKey) -> Option<usize> {
-        let mut at = self.buckets[self.bucket(key)];
-        while let Some(row) = self.rows.get(at as usize) {
-            if row.key == *key {
-                return Some(at as usize);
-            }
-            at = row.next;
-        }
-        None
-    }
-
-    #[inline(always)]
-    fn find_or_insert(
-        &mut self,
-        now: Nanos,
-        key: &FlowKey,
-        source: impl FnOnce() -> Option<LeafId>,
-    ) -> Option<usize> {
-        match self.find(key) {
-            Some(index) => Some(index),
-            None => self.insert(now, key, source()?),
-        }
-    }
-
     #[cold]
     fn insert(&mut self, now: Nanos, key: &FlowKey, source: LeafId) -> Option<usize> {
-        if self.free == NONE {
-            self.reclaim();
+        if self.table.is_full() {
+            // The row that has been idle longest of those that wait for nothing.
+            let idle = (0..self.rows.len()).filter(|&index| self.rows[index].is_idle());
+            let oldest = idle.min_by_key(|&index| self.rows[index].active_at)?;
+            self.table.release(oldest);
         }
-        let index = self.free;
-        let row = self.rows.get_mut(index as usize)?;
-        self.free = row.next;
-        row.key = *key;
+        let index = self.table.insert(key)?;
+        let row = &mut self.rows[index];
         row.source = source;
         row.generation = row.generation.wrapping_add(1);
         row.active_at = now;
-        row.reported = None;
-        row.in_use = true;
-        let bucket = self.bucket(key);
-        self.rows[index as usize].next = self.buckets[bucket];
-        self.buckets[bucket] = index;
-        let index = index as usize;
-        for colour in 0..2 {
-            self.clear(index, colour);
-        }
+        row.windows = [Window::begun(Phase::Empty, now, SpineSet::EMPTY); 2];
         Some(index)
-    }
-
-    /// Frees the row that has been idle longest of those that wait for nothing.
-    fn reclaim(&mut self) {
-        let idle = (0..self.rows.len())
-            .filter(|&index| {
-                self.rows[index].in_use && self.rows[index].windows.iter().all(Window::is_idle)
-            })
-            .min_by_key(|&index| self.rows[index].active_at);
-        if let Some(index) = idle {
-            self.release(index);
-        }
-    }
-
-    fn release(&mut self, index: usize) {
-        let bucket = self.bucket(&self.rows[index].key);
-        let after = self.rows[index].next;
-        if self.buckets[bucket] == index as u32 {
-            self.buckets[bucket] = after;
-        } else {
-            let mut at = self.buckets[bucket] as usize;
-            while self.rows[at].next != index as u32 {
-                at = self.rows[at].next as usize;
-            }
-            self.rows[at].next = after;
-        }
-        self.waiting.retain(|&(row, _)| row as usize != index);
-        let row = &mut self.rows[index];
-        row.in_use = false;
-        row.next = self.free;
-        self.free = index as u32;
     }
 
     #[inline(always)]
@@ -279,10 +213,12 @@ impl Destination {
         (row * 2 + colour) * self.spines
     }
 
-    fn clear(&mut self, row: usize, colour: usize) {
+    /// A window begins. It has no deadline yet: what stood here before was reported, or never had
+    /// a name.
+    fn begin(&mut self, now: Nanos, row: usize, colour: usize) {
         let base = self.base(row, colour);
         self.counts[base..base + self.spines].fill(0);
-        self.rows[row].windows[colour] = Window::empty();
+        self.rows[row].windows[colour] = Window::begun(Phase::Running, now, self.down);
     }
 
     /// Counts a marked packet that came over `spine`; `source` tells the leaf of a flow that is
@@ -303,21 +239,20 @@ impl Destination {
         psn: Psn,
         counters: &mut Counters,
     ) -> bool {
-        let Some(row) = self.find_or_insert(now, key, source) else {
+        let found = self.table.find(key);
+        let Some(row) = found.or_else(|| self.insert(now, key, source()?)) else {
             counters.note(Note::FlowTableFull);
             return false;
         };
         self.rows[row].active_at = now;
-        if self.rows[row].windows[colour].is_done {
-            // Within the PSNs of a window that is reported: late. Beyond: the next window.
-            if matches!(
-                self.rows[row].windows[colour].track.place(psn),
-                Place::Behind { .. }
-            ) {
+        let window = &self.rows[row].windows[colour];
+        if window.phase != Phase::Running {
+            // The source leaf lets a colour of a flow rest for longer than a packet can be late.
+            if window.phase == Phase::Done && now < window.since.plus(self.path_delay_ns_max) {
                 counters.note(Note::CountedLate);
                 return false;
             }
-            self.clear(row, colour);
+            self.begin(now, row, colour);
         }
         counters.note(Note::Counted);
         let base = self.base(row, colour);
@@ -329,17 +264,18 @@ impl Destination {
         if let Place::Ahead { step, is_last } = window.track.place(psn) {
             window.track.advance(psn, step);
             if is_last {
-                // The close is the exact end; if it is lost on every path, this is one.
-                let wait_ns = if self.is_paper {
-                    0
-                } else {
-                    3 * self.path_delay_ns_max
-                };
-                self.wait_until(now.plus(wait_ns), row, colour);
+                self.wait_after_last_psn(now, row, colour);
                 return self.is_paper;
             }
         }
         false
+    }
+
+    /// The close is the exact end; if it is lost on every path, the last PSN is one. In the
+    /// paper's protocol it is the end.
+    fn wait_after_last_psn(&mut self, now: Nanos, row: usize, colour: usize) {
+        let delays = if self.is_paper { 0 } else { VERDICT_DELAYS };
+        self.wait_until(now.plus(delays * self.path_delay_ns_max), row, colour);
     }
 
     fn wait_until(&mut self, deadline: Nanos, row: usize, colour: usize) {
@@ -354,6 +290,9 @@ impl Destination {
     /// Takes an open or close that came over `spine` for a flow between `addresses` (source,
     /// destination); returns what control is to be told of a window that is new. What ends by it
     /// is due for [`Destination::take_ended`] at once.
+    ///
+    /// An open that finds another window in its place ends that one; it is to be taken once more
+    /// after that window was reported: [`Taken::Again`].
     pub fn message(
         &mut self,
         now: Nanos,
@@ -362,86 +301,121 @@ impl Destination {
         source: LeafId,
         spine: usize,
         counters: &mut Counters,
-    ) -> Option<Opened> {
+    ) -> Taken {
         let header = message.header;
         let key = flow_of(&header, addresses.0, addresses.1);
-        let Some(row) = self.find_or_insert(now, &key, || Some(source)) else {
-            counters.note(Note::FlowTableFull);
-            return None;
+        let colour = (header.epoch & 1) as usize;
+        let is_open = header.kind == MessageKind::Open;
+        let row = match self.table.find(&key) {
+            Some(row) => row,
+            None if !is_open => {
+                counters.note(Note::ClosesUnknown);
+                return Taken::Done;
+            }
+            None => match self.insert(now, &key, source) {
+                Some(row) => row,
+                None => {
+                    counters.note(Note::FlowTableFull);
+                    return Taken::Done;
+                }
+            },
         };
         self.rows[row].active_at = now;
-        let colour = (header.epoch & 1) as usize;
-        let is_late = |reported: u32| reported.wrapping_sub(header.epoch) < LATE_EPOCHS;
-        if !self.is_paper && self.rows[row].reported.is_some_and(is_late) {
-            counters.note(Note::MessagesRepeated);
-            return None;
-        }
-        if self.rows[row].windows[colour].is_done {
-            self.clear(row, colour);
-        }
-        match self.rows[row].windows[colour].epoch {
-            Some(epoch) if epoch != header.epoch => {
-                // Two windows of one colour at once: the older has lost its end, and the newer
-                // cannot be told from it. The older ends now, the newer counts from its next copy.
-                counters.note(Note::ColourClash);
-                self.rows[row].windows[colour].disturbed = SpineSet::first(self.spines);
-                self.wait_until(now, row, colour);
-                return None;
+        let name = WindowName::of(&header);
+        let window = &self.rows[row].windows[colour];
+        if window.name != Some(name) || window.phase == Phase::Done {
+            if self.is_late(now, window, &name) {
+                counters.note(Note::MessagesRepeated);
+                return Taken::Done;
             }
-            Some(_) => {}
-            None => self.rows[row].windows[colour].epoch = Some(header.epoch),
+            match window.phase {
+                Phase::Empty | Phase::Done if !is_open => {
+                    counters.note(Note::ClosesUnknown);
+                    return Taken::Done;
+                }
+                Phase::Empty | Phase::Done => {
+                    let is_cut = window.cut == Some(EndReason::Superseded);
+                    self.begin(now, row, colour);
+                    if is_cut {
+                        // What came over other paths may have been counted as the older one's.
+                        let mut others = SpineSet::first(self.spines);
+                        others.remove(spine);
+                        let disturbed = &mut self.rows[row].windows[colour].disturbed;
+                        *disturbed = disturbed.or(others);
+                    }
+                }
+                Phase::Running if window.name.is_some() => {
+                    // The older window has lost its end, and what came of the newer before this
+                    // message was counted as the older's.
+                    counters.note(Note::ColourClash);
+                    let older = &mut self.rows[row].windows[colour];
+                    older.disturbed = SpineSet::first(self.spines);
+                    older.cut = Some(EndReason::Superseded);
+                    self.wait_until(now, row, colour);
+                    return if is_open { Taken::Again } else { Taken::Done };
+                }
+                Phase::Running if is_open && now > window.since.plus(self.path_delay_ns_max) => {
+                    // Marks may overtake the open of another path, but not by that much.
+                    counters.note(Note::WindowsUnnamed);
+                    self.begin(now, row, colour);
+                }
+                Phase::Running => {}
+            }
+            self.rows[row].windows[colour].name = Some(name);
         }
+        if is_open {
+            self.take_open(now, message, row, colour, counters)
+        } else {
+            self.take_close(now, message, (row, colour), spine, counters);
+            Taken::Done
+        }
+    }
+
+    /// Whether a message of `name` is a late copy, seen from the window that has its place: of
+    /// that one, which is reported, or of one before.
+    fn is_late(&self, now: Nanos, window: &Window, name: &WindowName) -> bool {
+        let Some(held) = window.name else {
+            return false;
+        };
+        // Later than that it is no copy but a leaf that was restarted.
+        window.cut != Some(EndReason::Superseded)
+            && now < window.since.plus(LATE_DELAYS * self.path_delay_ns_max)
+            && (held == *name || !self.is_paper && !held.is_before(name.epoch))
+    }
+
+    fn listed(&self, message: &Message<'_>) -> SpineSet {
         let mut listed = SpineSet::EMPTY;
         for index in (0..self.spines).filter(|&index| message.is_set(index)) {
             listed.insert(index);
         }
-        match header.kind {
-            MessageKind::Close => {
-                self.take_close(now, message, listed, (row, colour), spine, counters);
-                None
-            }
-            MessageKind::Open => {
-                self.take_open(now, &header, listed, (row, colour), spine, counters)
-            }
-            MessageKind::Withdraw | MessageKind::LinkState => None,
-        }
+        listed
     }
 
     fn take_open(
         &mut self,
         now: Nanos,
-        header: &Header,
-        listed: SpineSet,
-        (row, colour): (usize, usize),
-        spine: usize,
+        message: &Message<'_>,
+        row: usize,
+        colour: usize,
         counters: &mut Counters,
-    ) -> Option<Opened> {
-        // On this path, whatever came before the open has arrived or is lost.
-        let before = &mut self.rows[row].windows[colour ^ 1];
-        if !self.is_paper && !before.is_done && before.epoch.is_some() {
-            before.flushed.insert(spine);
-            self.end_if_flushed(now, row, colour ^ 1);
-        }
-        let window = &mut self.rows[row].windows[colour];
-        if window.packets > 0 {
+    ) -> Taken {
+        let header = &message.header;
+        if self.rows[row].windows[colour].packets > 0 {
             counters.note(Note::MessagesRepeated);
-            return None;
+            return Taken::Done;
         }
-        let first = (header.flags & FLAG_FIRST_UNKNOWN == 0).then_some(header.first_psn);
+        self.end_before(now, header, row, colour);
+        let listed = self.listed(message);
+        let window = &mut self.rows[row].windows[colour];
         window.packets = header.expected_packets();
         window.usable = listed;
-        window.first_psn = first;
-        window.track = window.track.rebased(first, window.packets);
+        window.first_psn = first_psn(header);
+        window.track = window.track.rebased(window.first_psn, window.packets);
         if window.track.is_over() {
-            let wait_ns = if self.is_paper {
-                0
-            } else {
-                3 * self.path_delay_ns_max
-            };
-            self.wait_until(now.plus(wait_ns), row, colour);
+            self.wait_after_last_psn(now, row, colour);
         }
         let row_state = &self.rows[row];
-        Some(Opened {
+        Taken::Opened(Opened {
             row: row as u32,
             generation: row_state.generation,
             source: row_state.source,
@@ -451,50 +425,57 @@ impl Destination {
         })
     }
 
+    /// The source leaf has closed the flow's older window before it opened this one: its verdict
+    /// is due although it may have lost every close.
+    fn end_before(&mut self, now: Nanos, header: &Header, row: usize, colour: usize) {
+        let before = &self.rows[row].windows[colour ^ 1];
+        if before.phase == Phase::Running
+            && before.name.is_some_and(|name| name.is_before(header.epoch))
+        {
+            let deadline = now.plus(VERDICT_DELAYS * self.path_delay_ns_max);
+            self.wait_until(deadline, row, colour ^ 1);
+        }
+    }
+
     fn take_close(
         &mut self,
         now: Nanos,
         message: &Message<'_>,
-        listed: SpineSet,
         (row, colour): (usize, usize),
         spine: usize,
         counters: &mut Counters,
     ) {
         let base = self.base(row, colour);
+        let listed = self.listed(message);
         let window = &mut self.rows[row].windows[colour];
         if window.flushed.has(spine) {
             counters.note(Note::MessagesRepeated);
-            return;
+        } else {
+            window.flushed.insert(spine);
+            if let Some(hop) = message.hop().filter(|hop| usize::from(hop.spine) == spine) {
+                self.hops[base + spine] = hop;
+                window.hops_filled.insert(spine);
+            }
         }
-        window.flushed.insert(spine);
         if window.marked.is_none() {
             window.marked = Some(message.header.packets);
             if window.usable.is_empty() {
                 window.usable = listed;
             }
-            window.disturbed = window.disturbed.or(window.usable.without(listed));
             for index in 0..self.spines {
                 self.sent[base + index] = message.count(index).unwrap_or(0);
             }
         }
-        if let Some(hop) = message.hop().filter(|hop| usize::from(hop.spine) == spine) {
-            self.hops[base + spine] = hop;
-            window.hops_filled.insert(spine);
-        }
-        self.wait_until(now.plus(3 * self.path_delay_ns_max), row, colour);
-        self.end_if_flushed(now, row, colour);
-    }
-
-    fn end_if_flushed(&mut self, now: Nanos, row: usize, colour: usize) {
-        let window = &self.rows[row].windows[colour];
-        if window
-            .usable
-            .without(window.disturbed)
-            .without(window.flushed)
-            .is_empty()
-        {
-            self.wait_until(now, row, colour);
-        }
+        // What a spine had queued when it dropped out is lost, unless its close has come after it.
+        let dropped_out = window.usable.without(listed).without(window.flushed);
+        window.disturbed = window.disturbed.or(dropped_out);
+        let missing = window.usable.without(window.disturbed);
+        let delays = if missing.without(window.flushed).is_empty() {
+            0
+        } else {
+            VERDICT_DELAYS
+        };
+        self.wait_until(now.plus(delays * self.path_delay_ns_max), row, colour);
     }
 
     /// Whether [`Destination::take_ended`] has something at `now`.
@@ -505,14 +486,16 @@ impl Destination {
 
     /// A window whose time has come, as a report; call until there is none.
     pub fn take_ended(&mut self, now: Nanos, counters: &mut Counters) -> Option<&WindowReport> {
-        let due = self.waiting.iter().position(|&(row, colour)| {
-            self.rows[row as usize].windows[usize::from(colour)].deadline <= now
-        });
-        let Some(place) = due else {
-            let deadlines = self.waiting.iter().map(|&(row, colour)| {
-                self.rows[row as usize].windows[usize::from(colour)].deadline
-            });
-            self.next_deadline = deadlines.min().unwrap_or(Nanos::NEVER);
+        let deadline = |&(row, colour): &(u32, u8)| {
+            self.rows[row as usize].windows[usize::from(colour)].deadline
+        };
+        let Some(place) = self.waiting.iter().position(|at| deadline(at) <= now) else {
+            self.next_deadline = self
+                .waiting
+                .iter()
+                .map(deadline)
+                .min()
+                .unwrap_or(Nanos::NEVER);
             return None;
         };
         let (row, colour) = self.waiting.swap_remove(place);
@@ -526,9 +509,24 @@ impl Destination {
         let row = &mut self.rows[index];
         let window = &mut row.windows[colour];
         let report = &mut *self.report;
-        report.key = row.key;
+        report.reason = if window.cut == Some(EndReason::Timeout) {
+            EndReason::Timeout
+        } else if window.marked.is_some() {
+            EndReason::Close
+        } else if window.track.is_over() {
+            EndReason::LastPsn
+        } else {
+            EndReason::Superseded
+        };
+        if window.marked.is_none() && !window.track.is_over() {
+            // How much of N was sent is not known: a missing packet is no evidence.
+            window.disturbed = SpineSet::first(self.spines);
+        }
+        if let Some(key) = self.table.key(index) {
+            report.key = *key;
+        }
         report.source = row.source;
-        report.epoch = window.epoch.unwrap_or(0);
+        report.epoch = window.name.map_or(0, |name| name.epoch);
         report.packets = window.packets;
         report.first_psn = window.first_psn.unwrap_or_default();
         report.marked = window.marked;
@@ -541,49 +539,62 @@ impl Destination {
         report.hops[..self.spines].copy_from_slice(&self.hops[base..base + self.spines]);
         report.threshold = window.threshold;
         report.failed = SpineSet::EMPTY;
+        report.first_marked_at = window.first_marked_at.unwrap_or(now);
+        report.ended_at = now;
         if let Some(threshold) = window.threshold {
-            for spine in window.usable.without(window.disturbed).iter() {
-                if self.counts[base + spine] < threshold {
+            // It was computed from N. What was never sent is missing on no path: each path's share
+            // of it comes off (the exact threshold, which falls more slowly, is not below that).
+            let unsent = window
+                .marked
+                .map_or(0, |m| window.packets.saturating_sub(m));
+            let share = unsent.div_ceil(window.usable.len().max(1) as u64);
+            let threshold = u64::from(threshold).saturating_sub(share);
+            let judged = window.usable.without(window.disturbed);
+            for spine in judged.iter() {
+                if u64::from(self.counts[base + spine]) < threshold {
                     report.failed.insert(spine);
                 }
             }
+            let failed = &mut self.failed_paths[row.source.index()];
+            *failed = failed.without(judged).or(report.failed);
         }
-        report.reason = if window.is_timed_out {
-            EndReason::Timeout
-        } else if window.marked.is_some() {
-            EndReason::Close
-        } else if window.track.is_over() {
-            EndReason::LastPsn
-        } else {
-            EndReason::Superseded
-        };
-        report.first_marked_at = window.first_marked_at.unwrap_or(now);
-        report.ended_at = now;
-        let failed = &mut self.failed_paths[row.source.index()];
-        *failed = failed.without(window.usable).or(report.failed);
-        row.reported = Some(report.epoch);
-        window.is_done = true;
+        window.phase = Phase::Done;
+        window.since = now;
         window.deadline = Nanos::NEVER;
     }
 
     /// Sets the threshold that control has computed for a window, if it is still open.
     pub fn set_threshold(&mut self, row: u32, generation: u32, epoch: u32, threshold: u32) {
-        if let Some(row) = self.rows.get_mut(row as usize)
-            && row.in_use
+        let index = row as usize;
+        if self.table.key(index).is_some()
+            && let Some(row) = self.rows.get_mut(index)
             && row.generation == generation
         {
             for window in &mut row.windows {
-                if window.epoch == Some(epoch) && !window.is_done {
+                if window.phase == Phase::Running
+                    && window.name.is_some_and(|name| name.epoch == epoch)
+                {
                     window.threshold = Some(threshold);
                 }
             }
         }
     }
 
+    /// The link from `spine` went up or down: its tests of the open windows are void, and so are
+    /// those of windows that begin before it is back.
+    pub fn set_link(&mut self, spine: usize, up: bool) {
+        if up {
+            self.down.remove(spine);
+        } else {
+            self.down.insert(spine);
+        }
+        self.disturb(spine);
+    }
+
     /// The path over `spine` changed: its tests of all open windows are void.
     pub fn disturb(&mut self, spine: usize) {
-        for row in self.rows.iter_mut().filter(|row| row.in_use) {
-            for window in row.windows.iter_mut().filter(|window| !window.is_idle()) {
+        for window in self.rows.iter_mut().flat_map(|row| &mut row.windows) {
+            if window.phase == Phase::Running {
                 window.disturbed.insert(spine);
             }
         }
@@ -599,20 +610,33 @@ impl Destination {
             };
             let index = self.sweep;
             let row = &self.rows[index];
-            if !row.in_use || now < row.active_at.plus(self.row_ns_max) {
+            if self.table.key(index).is_none() || now < row.active_at.plus(self.row_ns_max) {
                 continue;
             }
-            if row.windows.iter().all(Window::is_idle) {
-                self.release(index);
+            if row.is_idle() {
+                self.table.release(index);
                 continue;
             }
             counters.note(Note::RowsExpired);
             for colour in 0..2 {
-                if !self.rows[index].windows[colour].is_idle() {
-                    self.rows[index].windows[colour].is_timed_out = true;
+                let window = &mut self.rows[index].windows[colour];
+                if window.phase == Phase::Running {
+                    window.cut = Some(EndReason::Timeout);
                     self.wait_until(now, index, colour);
                 }
             }
         }
     }
+}
+
+/// What has become of a message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Taken {
+    /// It is taken in.
+    Done,
+    /// A window is new by it.
+    Opened(Opened),
+    /// It has ended the window that stood in its place, and is to be taken once more when that one
+    /// was reported.
+    Again,
 }

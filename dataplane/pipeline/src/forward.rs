@@ -3,11 +3,12 @@
 
 use packet::bth::{self, COLOUR, MARK};
 use packet::ethernet;
-use packet::message::{self, FLAG_SWITCH, Message, MessageKind};
-use packet::{Kind, MacAddr, Parsed, arp, ip, parse};
+use packet::message::{self, FLAG_COUNTS, FLAG_SWITCH, Message, MessageKind};
+use packet::{Address, Kind, MacAddr, Parsed, arp, ip, parse};
 
 use crate::config::{Peer, PortKind};
 use crate::counters::Note;
+use crate::destination::Taken;
 use crate::drop::DropReason;
 use crate::port::MEASURED;
 use crate::report::Report;
@@ -17,7 +18,7 @@ use crate::spray::flow_hash;
 use crate::switch::{Leaf, Port, Spine, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{FlowKey, LeafId, LeafSet, Nanos, PortId, SpineId};
-use crate::window::Dress;
+use crate::window::{Dress, WindowName};
 
 /// What becomes of a packet.
 enum Decision {
@@ -186,21 +187,28 @@ impl<T: Token> Switch<T> {
         }
         match self.routes.lookup(parsed.destination) {
             Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
-            Some(NextHop::Leaf(leaf)) => self.send_to_leaf(now, in_port, leaf, frame, parsed),
+            Some(NextHop::Leaf(leaf)) => self.send_to_leaf(now, in_port, leaf, frame, parsed, sink),
             None => Err(DropReason::NoRoute),
         }
     }
 
     /// Towards another leaf: measured or not, over which spine, marked or not.
     #[inline]
-    fn send_to_leaf(
+    fn send_to_leaf<S: Sink<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
         to: LeafId,
         frame: &mut [u8],
         parsed: &Parsed,
+        sink: &mut S,
     ) -> Result<Decision, DropReason> {
+        let mut class = self.classify(now, in_port, to, frame, parsed);
+        if class == Class::Past {
+            self.close_window(now, sink);
+            // It may well be the first of the next window.
+            class = self.classify(now, in_port, to, frame, parsed);
+        }
         let State::Leaf(leaf) = &mut self.state else {
             return Err(DropReason::NoRoute);
         };
@@ -211,28 +219,13 @@ impl<T: Token> Switch<T> {
             ..
         } = &mut **leaf;
         let at = usize::from(parsed.payload);
-        let mut priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
-        let mut class = Class::Plain;
-        let mut is_sprayed = false;
-        if parsed.kind == Kind::Roce {
-            let opcode = bth::opcode(frame, at);
-            is_sprayed = opcode.is_sprayed();
-            if opcode.is_counted() {
-                let key = flow_key(frame, at, parsed);
-                class = source.classify(
-                    now,
-                    PortId(in_port as u16),
-                    to,
-                    &key,
-                    bth::psn(frame, at),
-                    &mut self.counters,
-                );
-            }
-        }
-        let is_measured = class != Class::Plain;
-        if is_measured {
-            priority = MEASURED;
-        }
+        let is_sprayed = parsed.kind == Kind::Roce && bth::opcode(frame, at).is_sprayed();
+        let is_measured = matches!(class, Class::Measured { .. });
+        let priority = if is_measured {
+            MEASURED
+        } else {
+            self.dscp_priority[usize::from(parsed.traffic_class >> 2)]
+        };
         let hash = hash_of(frame, parsed);
         let queues = &self.queues;
         let spine = if is_sprayed {
@@ -268,6 +261,31 @@ impl<T: Token> Switch<T> {
             priority,
             count,
         }))
+    }
+
+    /// What a packet of a host is to the measurement; only data packets are anything to it.
+    #[inline(always)]
+    fn classify(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        to: LeafId,
+        frame: &[u8],
+        parsed: &Parsed,
+    ) -> Class {
+        let at = usize::from(parsed.payload);
+        match &mut self.state {
+            State::Leaf(leaf)
+                if parsed.kind == Kind::Roce && bth::opcode(frame, at).is_counted() =>
+            {
+                let key = flow_key(frame, at, parsed);
+                let port = PortId(in_port as u16);
+                let psn = bth::psn(frame, at);
+                leaf.source
+                    .classify(now, port, to, &key, psn, &mut self.counters)
+            }
+            State::Leaf(_) | State::Spine(_) => Class::Plain,
+        }
     }
 
     /// From a spine: counted if marked, then to its host.
@@ -380,10 +398,12 @@ impl<T: Token> Switch<T> {
             let header = Message::read(payload).ok_or(DropReason::BadMessage)?.header;
             match header.kind {
                 MessageKind::Open if header.flags & FLAG_SWITCH != 0 => {
-                    counts.open(from.index(), to.index(), header.epoch);
+                    counts.open(from.index(), to.index(), WindowName::of(&header));
                 }
                 MessageKind::Close if header.flags & FLAG_SWITCH != 0 => {
-                    if let Some(hop) = counts.close(from.index(), to.index(), header.epoch) {
+                    let window = WindowName::of(&header);
+                    let (from, to) = (from.index(), to.index());
+                    if let Some(hop) = counts.close(from, to, window, header.repetition) {
                         message::fill_hop(payload, &hop);
                     }
                 }
@@ -511,7 +531,8 @@ impl<T: Token> Switch<T> {
                 self.open_window(now, sink);
             }
             MessageKind::Withdraw => {
-                if leaf.source.withdraw(key, to, &mut self.counters) {
+                let port = PortId(in_port as u16);
+                if leaf.source.withdraw(port, key, to, &mut self.counters) {
                     self.close_window(now, sink);
                 }
             }
@@ -540,46 +561,73 @@ impl<T: Token> Switch<T> {
         if message.header.flags & FLAG_SWITCH == 0 {
             return Err(DropReason::BadMessage);
         }
-        let State::Leaf(leaf) = &mut self.state else {
-            return Err(DropReason::BadMessage);
-        };
-        match message.header.kind {
+        let header = &message.header;
+        match header.kind {
             MessageKind::LinkState => {
+                // A spine that counts other leaves, or another one than the cable should lead to.
+                if header.fanout != self.leaves || header.flow_id != u64::from(spine.0) {
+                    return Err(DropReason::BadMessage);
+                }
                 let mut reaches = LeafSet::EMPTY;
-                for index in 0..usize::from(message.header.fanout) {
-                    if message.is_set(index) {
-                        reaches.insert(index);
-                    }
+                for index in (0..usize::from(header.fanout)).filter(|&x| message.is_set(x)) {
+                    reaches.insert(index);
                 }
-                if leaf.link_state.heard(now, spine.index(), reaches) {
-                    leaf.destination.disturb(spine.index());
-                    self.counters.note(Note::LinkStateChanges);
-                    self.apply_usable(now, sink);
-                }
+                self.spine_heard(now, spine, reaches, sink);
             }
             MessageKind::Open | MessageKind::Close => {
+                let needed = match header.kind {
+                    MessageKind::Close => FLAG_COUNTS,
+                    MessageKind::Open | MessageKind::Withdraw | MessageKind::LinkState => 0,
+                };
                 let Some(NextHop::Leaf(source)) = self.routes.lookup(parsed.source) else {
                     return Err(DropReason::BadMessage);
                 };
-                let addresses = (parsed.source, parsed.destination);
-                let opened = leaf.destination.message(
-                    now,
-                    &message,
-                    addresses,
-                    source,
-                    spine.index(),
-                    &mut self.counters,
-                );
-                if let Some(opened) = opened
-                    && !sink.report(Report::Opened(&opened))
-                {
-                    self.counters.note(Note::ReportsLost);
+                let Some(NextHop::Host(_)) = self.routes.lookup(parsed.destination) else {
+                    return Err(DropReason::BadMessage);
+                };
+                if header.fanout != self.spines || header.flags & needed != needed {
+                    return Err(DropReason::BadMessage);
                 }
-                self.report_ended(now, sink);
+                let addresses = (parsed.source, parsed.destination);
+                self.take_window_message(now, &message, addresses, source, spine, sink);
             }
             MessageKind::Withdraw => return Err(DropReason::BadMessage),
         }
         Ok(Decision::Consume)
+    }
+
+    /// An open or close of another leaf.
+    fn take_window_message<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        message: &Message<'_>,
+        addresses: (Address, Address),
+        source: LeafId,
+        spine: SpineId,
+        sink: &mut S,
+    ) {
+        loop {
+            let State::Leaf(leaf) = &mut self.state else {
+                return;
+            };
+            let taken = leaf.destination.message(
+                now,
+                message,
+                addresses,
+                source,
+                spine.index(),
+                &mut self.counters,
+            );
+            if let Taken::Opened(opened) = &taken
+                && !sink.report(Report::Opened(opened))
+            {
+                self.counters.note(Note::ReportsLost);
+            }
+            self.report_ended(now, sink);
+            if taken != Taken::Again {
+                return;
+            }
+        }
     }
 
     /// The leaf is the gateway of its hosts: it answers for all addresses that are not theirs.

@@ -17,6 +17,7 @@ pub mod counters;
 pub mod destination;
 pub mod drop;
 pub mod fault;
+pub mod flow_table;
 pub mod forward;
 pub mod link_state;
 pub mod port;

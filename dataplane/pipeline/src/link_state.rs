@@ -45,14 +45,19 @@ impl LinkState {
         std::mem::replace(&mut self.spines[spine].link, link) != link
     }
 
-    /// `spine` says which leaves it reaches. True when that is a change.
-    pub fn heard(&mut self, now: Nanos, spine: usize, reaches: LeafSet) -> bool {
+    /// `spine` says which leaves it reaches. Tells which leaves' reach has changed by that: all
+    /// that it reaches, when it had been given up.
+    pub fn heard(&mut self, now: Nanos, spine: usize, reaches: LeafSet) -> LeafSet {
         let state = &mut self.spines[spine];
         state.heard_at = now;
-        let changed = !state.alive || state.reaches != reaches;
+        let before = if state.alive {
+            state.reaches
+        } else {
+            LeafSet::EMPTY
+        };
         state.alive = true;
         state.reaches = reaches;
-        changed
+        before.without(reaches).or(reaches.without(before))
     }
 
     /// The next spine that has become overdue, once.
@@ -89,12 +94,14 @@ mod tests {
         state.set_link(0, true);
         state.set_link(1, true);
         assert_eq!(state.usable(LeafId(2)), Set(0b11));
-        assert!(!state.heard(Nanos(90), 0, LeafSet::first(4)));
+        assert!(state.heard(Nanos(90), 0, LeafSet::first(4)).is_empty());
         assert_eq!(state.overdue(Nanos(300)), None);
         assert_eq!(state.overdue(Nanos(301)), Some(1));
         assert_eq!(state.overdue(Nanos(301)), None, "told once");
         assert_eq!(state.usable(LeafId(2)), Set(0b01));
-        assert!(state.heard(Nanos(310), 1, Set(0b1011)));
+        assert_eq!(state.heard(Nanos(310), 1, Set(0b1011)), Set(0b1011));
+        assert_eq!(state.heard(Nanos(310), 1, Set(0b0011)), Set(0b1000));
+        assert_eq!(state.heard(Nanos(310), 1, Set(0b1011)), Set(0b1000));
         assert_eq!(
             state.usable(LeafId(2)),
             Set(0b01),

@@ -1,9 +1,10 @@
 //! The source leaf's side of a measurement: which flow is measured, and which packets are marked.
 //!
-//! Hosts announce flows; the leaf measures one at a time. `available[d]` holds a flow to
-//! destination leaf d that is announced and not over; the lowest d that is available and not in
-//! `history` is taken; history is cleared when none is left (paper 3.4). The announcement is a
-//! hint only: marking starts and ends by what the leaf itself sees.
+//! Hosts announce flows; the leaf measures one at a time. Each host port has one place for a flow
+//! to each destination leaf, so that no host can push out another's; the lowest destination d
+//! that is available and not in `history` is taken, and of the ports that have a flow to d the one
+//! whose turn it is; history is cleared when none is left (paper 3.4). The announcement is a hint
+//! only: marking starts and ends by what the leaf itself sees.
 
 use packet::message::{FLAG_FIRST_UNKNOWN, FLAG_RESPONSES, Header};
 use packet::{Psn, Space};
@@ -12,23 +13,27 @@ use crate::config::{Mark, Measurement};
 use crate::counters::{Counters, Note};
 use crate::track::{Place, Seen, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, LeafSet, Nanos, PortId, SpineSet};
-use crate::window::Dress;
+use crate::window::{Dress, first_psn};
 
 /// Times a close is sent after the first.
 const CLOSE_REPEATS: u16 = 2;
-/// Closed windows whose closes still wait to be repeated.
-const CLOSING_MAX: usize = 4;
+/// Longest delays of a path for which a flow's colour rests after its window: one until the close
+/// is there, three until the verdict at the latest, one for stragglers, one to spare.
+const COLOUR_RESTS: u64 = 6;
+/// Windows that are closed but still rest.
+const CLOSING_MAX: usize = 16;
 
 /// A flow that a host has announced.
 #[derive(Clone, Copy)]
 struct Announced {
     key: FlowKey,
-    port: PortId,
     header: Header,
     dress: Dress,
     track: Track,
     /// A data packet of it has passed.
     running: bool,
+    /// Its window fell silent: it waits until it shows itself again.
+    is_silent: bool,
 }
 
 /// The window that is open.
@@ -41,7 +46,7 @@ pub struct Open {
     pub epoch: u32,
     /// The spines usable when it opened.
     pub usable: SpineSet,
-    /// The announcement.
+    /// The announcement, of what is left of the flow.
     pub header: Header,
     /// What its messages look like.
     pub dress: Dress,
@@ -50,13 +55,18 @@ pub struct Open {
     /// M: their sum.
     pub marked: u64,
     port: PortId,
+    /// The announcement as the host made it.
+    announced: Header,
     track: Track,
+    /// A PSN beyond the last was seen.
+    is_past: bool,
     seen: Seen,
     opened_at: Nanos,
     last_at: Nanos,
 }
 
-/// A window that is closed; kept for the repetitions of its close.
+/// A window that is closed; kept for the repetitions of its close, and until its colour may be used
+/// again for its flow.
 #[derive(Clone, Copy)]
 pub struct Closed {
     /// The flow.
@@ -78,13 +88,16 @@ pub struct Closed {
     /// Which copy in time comes next.
     pub repetition: u16,
     next_at: Nanos,
+    closed_at: Nanos,
 }
 
 /// What a packet is to the measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Not of the measured flow.
+    /// Not of the measured window.
     Plain,
+    /// Of the measured flow, beyond the window's last PSN: the window is over.
+    Past,
     /// Of the measured flow: highest priority; marked or not; whether it ends the window.
     Measured {
         /// To be marked and counted.
@@ -96,15 +109,19 @@ pub enum Class {
 
 /// State of a source leaf.
 pub struct Source {
-    available: Vec<Option<Announced>>,
+    leaves: usize,
+    /// By host port and destination leaf.
+    flows: Vec<Option<Announced>>,
+    /// Destinations that `flows` has one for, by host port.
+    available: Vec<LeafSet>,
     history: LeafSet,
+    /// The port that was measured last.
+    last_port: usize,
     open: Option<Box<Open>>,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
     /// At most [`CLOSING_MAX`].
     closing: Vec<Closed>,
-    /// The last window of each colour: which flow, and when it closed.
-    recent: [Option<(FlowKey, Nanos)>; 2],
     epoch: u32,
     is_paper: bool,
     mark: Mark,
@@ -115,11 +132,16 @@ pub struct Source {
 }
 
 impl Source {
-    /// A source leaf of a fabric of `leaves` that measures nothing yet.
-    pub fn new(leaves: u16, config: &Measurement) -> Source {
+    /// A source leaf of a fabric of `leaves`, with its hosts behind the first `ports` ports, that
+    /// measures nothing yet.
+    pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
         let blank = blank();
+        let leaves = usize::from(leaves);
         Source {
-            available: vec![None; usize::from(leaves)],
+            leaves,
+            flows: vec![None; ports * leaves],
+            available: vec![LeafSet::EMPTY; ports],
+            last_port: 0,
             history: LeafSet::EMPTY,
             open: None,
             spare: Some(Box::new(Open {
@@ -132,13 +154,14 @@ impl Source {
                 sent: [0; FANOUT_MAX],
                 marked: 0,
                 port: PortId(0),
+                announced: blank.header,
                 track: Track::new(None, 0),
+                is_past: false,
                 seen: Seen::new(),
                 opened_at: Nanos(0),
                 last_at: Nanos(0),
             })),
             closing: Vec::with_capacity(CLOSING_MAX),
-            recent: [None; 2],
             epoch: 0,
             is_paper: config.is_paper,
             mark: config.mark,
@@ -149,6 +172,26 @@ impl Source {
         }
     }
 
+    /// Bytes of state, for the documents.
+    pub fn state_bytes(&self) -> usize {
+        size_of::<Source>()
+            + size_of::<Open>()
+            + size_of_val(&self.flows[..])
+            + size_of_val(&self.available[..])
+            + CLOSING_MAX * size_of::<Closed>()
+    }
+
+    #[inline(always)]
+    fn place(&self, port: usize, leaf: usize) -> usize {
+        port * self.leaves + leaf
+    }
+
+    fn forget(&mut self, port: usize, leaf: usize) {
+        let place = self.place(port, leaf);
+        self.flows[place] = None;
+        self.available[port].remove(leaf);
+    }
+
     /// The open window, if there is one.
     pub fn window(&self) -> Option<&Open> {
         self.open.as_deref()
@@ -157,7 +200,8 @@ impl Source {
     /// Clears both masks (once a minute). A flow that runs stays available if it shows itself again.
     pub fn reset_masks(&mut self) {
         self.history = LeafSet::EMPTY;
-        self.available.fill(None);
+        self.available.fill(LeafSet::EMPTY);
+        self.flows.fill(None);
     }
 
     /// Takes an announcement of a host on `port` for a flow towards `leaf`.
@@ -176,48 +220,46 @@ impl Source {
             return;
         }
         counters.note(Note::Announced);
-        if self
-            .open
-            .as_ref()
-            .is_some_and(|open| open.key == key && open.header.flow_id == header.flow_id)
-        {
+        let is_measured = |key, header| {
+            let open = self.open.as_ref();
+            open.is_some_and(|open| open.key == key && open.announced == header)
+        };
+        let place = self.place(port.index(), leaf.index());
+        let Some(slot) = self.flows.get_mut(place) else {
+            return;
+        };
+        let is_known = slot.is_some_and(|old| old.key == key && old.header == header);
+        if is_known || is_measured(key, header) {
             counters.note(Note::MessagesRepeated);
             return;
         }
-        let slot = &mut self.available[leaf.index()];
-        match slot {
-            Some(old) if old.key == key && old.header == header => {
-                counters.note(Note::MessagesRepeated);
-                return;
-            }
-            // The newest wins: it is the one whose packets are still to come.
-            Some(old)
-                if old.running
-                    && !old.track.is_over()
-                    && self.open.as_ref().is_none_or(|open| open.key != old.key) =>
-            {
-                counters.note(Note::AnnouncementReplaced);
-            }
-            Some(old) if !old.running => counters.note(Note::AnnouncementReplaced),
-            _ => {}
+        // The newest wins: it is the one whose packets are still to come.
+        if slot.is_some_and(|old| !is_measured(old.key, old.header)) {
+            counters.note(Note::AnnouncementReplaced);
         }
-        let first = (header.flags & FLAG_FIRST_UNKNOWN == 0).then_some(header.first_psn);
         *slot = Some(Announced {
             key,
-            port,
             header,
             dress,
-            track: Track::new(first, packets),
+            track: Track::new(first_psn(&header), packets),
             running: false,
+            is_silent: false,
         });
+        self.available[port.index()].insert(leaf.index());
     }
 
     /// Takes an announcement back; true when it is the measured flow that must now be closed.
-    pub fn withdraw(&mut self, key: FlowKey, leaf: LeafId, counters: &mut Counters) -> bool {
-        let slot = &mut self.available[leaf.index()];
-        let known = slot.as_ref().is_some_and(|flow| flow.key == key);
+    pub fn withdraw(
+        &mut self,
+        port: PortId,
+        key: FlowKey,
+        leaf: LeafId,
+        counters: &mut Counters,
+    ) -> bool {
+        let slot = self.flows.get(self.place(port.index(), leaf.index()));
+        let known = slot.is_some_and(|slot| slot.is_some_and(|flow| flow.key == key));
         if known {
-            *slot = None;
+            self.forget(port.index(), leaf.index());
         }
         let is_measured = self.open.as_ref().is_some_and(|open| open.key == key);
         if known || is_measured {
@@ -245,62 +287,100 @@ impl Source {
         {
             return open.classify(now, psn, self.mark, counters);
         }
-        if let Some(flow) = &mut self.available[leaf.index()]
-            && flow.port == port
-            && flow.key == *key
-            && let Place::Ahead { step, .. } = flow.track.place(psn)
-        {
-            flow.track.advance(psn, step);
-            flow.running = true;
+        let place = self.place(port.index(), leaf.index());
+        let Some(Some(flow)) = self.flows.get_mut(place) else {
+            return Class::Plain;
+        };
+        if flow.key == *key {
+            let is_over = match flow.track.place(psn) {
+                Place::Ahead { step, is_last } => {
+                    flow.track.advance(psn, step);
+                    flow.running = true;
+                    flow.is_silent = false;
+                    is_last
+                }
+                Place::Past => true,
+                Place::Behind { .. } | Place::Before => false,
+            };
+            if is_over {
+                self.forget(port.index(), leaf.index());
+            }
         }
         Class::Plain
     }
 
-    /// The destination whose flow should be measured next, if no window is open.
-    pub fn select(&mut self, now: Nanos) -> Option<LeafId> {
-        if self.open.is_some() || self.closing.len() == CLOSING_MAX {
+    /// The host port and destination whose flow should be measured next, if no window is open; a
+    /// destination that `is_reachable` denies has to wait, and holds up nobody.
+    pub fn select(
+        &mut self,
+        now: Nanos,
+        is_reachable: impl Fn(LeafId) -> bool,
+    ) -> Option<(PortId, LeafId)> {
+        if self.open.is_some() {
             return None;
         }
-        let mut available = LeafSet::EMPTY;
-        let guard_ns = 4 * self.path_delay_ns_max;
-        let colour = (self.epoch.wrapping_add(1) & 1) as usize;
-        for (index, slot) in self.available.iter_mut().enumerate() {
-            let Some(flow) = slot else { continue };
-            if flow.track.is_over() {
-                *slot = None;
-                continue;
-            }
-            // The paper measures whole flows, since its threshold needs their N.
-            if self.is_paper && flow.running {
-                continue;
-            }
-            // The same flow in the same colour: the older window's last packets must have arrived.
-            let clash = self.recent[colour]
-                .is_some_and(|(key, at)| key == flow.key && now < at.plus(guard_ns));
-            if !clash {
-                available.insert(index);
+        let rest_ns = COLOUR_RESTS * self.path_delay_ns_max;
+        self.closing
+            .retain(|closed| now < closed.closed_at.plus(rest_ns));
+        if self.closing.len() == CLOSING_MAX {
+            return None;
+        }
+        let ports = self.available.len();
+        let mut measurable = LeafSet::EMPTY;
+        for port in 0..ports {
+            for leaf in self.available[port].without(measurable).iter() {
+                if is_reachable(LeafId(leaf as u16)) && self.is_measurable(port, leaf) {
+                    measurable.insert(leaf);
+                }
             }
         }
-        if available.without(self.history).is_empty() {
+        if measurable.without(self.history).is_empty() {
             self.history = LeafSet::EMPTY;
         }
-        available
-            .without(self.history)
-            .lowest()
-            .map(|index| LeafId(index as u16))
+        let leaf = measurable.without(self.history).lowest()?;
+        let port = (1..=ports)
+            .map(|step| (self.last_port + step) % ports)
+            .find(|&port| self.is_measurable(port, leaf))?;
+        Some((PortId(port as u16), LeafId(leaf as u16)))
+    }
+
+    fn is_measurable(&self, port: usize, leaf: usize) -> bool {
+        let Some(flow) = &self.flows[self.place(port, leaf)] else {
+            return false;
+        };
+        // The paper measures whole flows, since its threshold needs their N.
+        if flow.is_silent || self.is_paper && flow.running {
+            return false;
+        }
+        // The same flow in the same colour: the older window must be judged, and nothing of it
+        // still on its way.
+        let colour = self.next_epoch() & 1;
+        let rests = |closed: &Closed| closed.key == flow.key && closed.epoch & 1 == colour;
+        !self.closing.iter().any(rests)
+    }
+
+    /// The number of the next window; the paper's windows have none.
+    fn next_epoch(&self) -> u32 {
+        if self.is_paper {
+            0
+        } else {
+            self.epoch.wrapping_add(1)
+        }
     }
 
     /// Opens a window on the flow that [`Source::select`] has named.
     pub fn open(
         &mut self,
         now: Nanos,
+        port: PortId,
         leaf: LeafId,
         usable: SpineSet,
         counters: &mut Counters,
     ) -> Option<&Open> {
-        let flow = self.available[leaf.index()].as_ref()?;
+        let flow = self.flows[self.place(port.index(), leaf.index())].as_ref()?;
         let mut open = self.spare.take()?;
-        self.epoch = self.epoch.wrapping_add(1);
+        self.epoch = self.next_epoch();
+        self.last_port = port.index();
         // The window is what is left of the flow, up to the cap.
         let (first, left) = flow.track.rest();
         let packets = left.min(self.window_packets_max);
@@ -316,14 +396,16 @@ impl Source {
         *open = Open {
             key: flow.key,
             leaf,
-            epoch: if self.is_paper { 0 } else { self.epoch },
+            epoch: self.epoch,
             usable,
             header,
             dress: flow.dress,
             sent: [0; FANOUT_MAX],
             marked: 0,
-            port: flow.port,
+            port,
+            announced: flow.header,
             track: Track::new(first, packets),
+            is_past: false,
             seen: Seen::new(),
             opened_at: now,
             last_at: now,
@@ -346,19 +428,31 @@ impl Source {
         }
     }
 
-    /// A spine's path changed: its test of the open window will be void.
-    pub fn disturb(&mut self, spine: usize) {
-        if let Some(open) = &mut self.open {
-            open.usable.remove(spine);
+    /// The usable spines towards `leaf` have changed, and `lost` are none any more: what the
+    /// windows towards it have queued there may never arrive, and their closes say so. True when
+    /// the open window is one of them.
+    pub fn lose_paths(&mut self, leaf: LeafId, lost: SpineSet) -> bool {
+        for closed in self.closing.iter_mut().filter(|c| c.leaf == leaf) {
+            closed.usable = closed.usable.without(lost);
+        }
+        match &mut self.open {
+            Some(open) if open.leaf == leaf => {
+                open.usable = open.usable.without(lost);
+                true
+            }
+            _ => false,
         }
     }
 
     /// Whether the open window has come to its cap in time, or has fallen silent.
     pub fn is_capped(&self, now: Nanos) -> bool {
         self.open.as_ref().is_some_and(|open| {
-            now >= open.opened_at.plus(self.window_ns_max)
-                || now >= open.last_at.plus(self.idle_ns_max)
+            now >= open.opened_at.plus(self.window_ns_max) || self.is_silent(now, open)
         })
+    }
+
+    fn is_silent(&self, now: Nanos, open: &Open) -> bool {
+        now >= open.last_at.plus(self.idle_ns_max)
     }
 
     /// Closes the open window; [`Source::due_close`] then has its close (in the paper's protocol
@@ -368,37 +462,43 @@ impl Source {
             return;
         };
         counters.note(Note::WindowsClosed);
-        let slot = &mut self.available[open.leaf.index()];
-        if let Some(flow) = slot
+        let is_silent = self.is_silent(now, &open);
+        let (port, leaf) = (open.port.index(), open.leaf.index());
+        let place = self.place(port, leaf);
+        if let Some(flow) = &mut self.flows[place]
             && flow.key == open.key
         {
+            // Also one that was announced meanwhile: no PSN is marked twice.
             flow.track.follow(&open.track);
             flow.running = true;
-            if flow.track.is_over() {
-                *slot = None;
+            flow.is_silent = is_silent;
+            // The next window's open must not overtake, in a better class, what is still on its way.
+            flow.dress = open.dress;
+            if flow.track.is_over() || open.is_past && flow.header == open.announced {
+                self.forget(port, leaf);
             }
         }
-        self.recent[(self.epoch & 1) as usize] = Some((open.key, now));
-        if !self.is_paper {
-            self.closing.push(Closed {
-                key: open.key,
-                leaf: open.leaf,
-                epoch: open.epoch,
-                usable: open.usable,
-                header: open.header,
-                dress: open.dress,
-                sent: open.sent,
-                marked: open.marked,
-                repetition: 0,
-                next_at: now,
-            });
-        }
+        self.closing.push(Closed {
+            key: open.key,
+            leaf: open.leaf,
+            epoch: open.epoch,
+            usable: open.usable,
+            header: open.header,
+            dress: open.dress,
+            sent: open.sent,
+            marked: open.marked,
+            repetition: if self.is_paper { CLOSE_REPEATS + 1 } else { 0 },
+            next_at: now,
+            closed_at: now,
+        });
         self.spare = Some(open);
     }
 
     /// The next close that is due for repetition.
     pub fn due_close(&self, now: Nanos) -> Option<&Closed> {
-        self.closing.iter().find(|closed| closed.next_at <= now)
+        self.closing
+            .iter()
+            .find(|closed| closed.repetition <= CLOSE_REPEATS && closed.next_at <= now)
     }
 
     /// The copy of `epoch`'s close that was due has been sent.
@@ -411,17 +511,15 @@ impl Source {
             closed.repetition += 1;
             closed.next_at = now.plus(self.path_delay_ns_max);
         }
-        self.closing
-            .retain(|closed| closed.repetition <= CLOSE_REPEATS);
     }
 }
 
 impl Open {
     #[inline]
     fn classify(&mut self, now: Nanos, psn: Psn, mark: Mark, counters: &mut Counters) -> Class {
-        self.last_at = now;
         match self.track.place(psn) {
             Place::Ahead { step, is_last } => {
+                self.last_at = now;
                 self.track.advance(psn, step);
                 self.seen.advance(step);
                 Class::Measured {
@@ -430,6 +528,7 @@ impl Open {
                 }
             }
             Place::Behind { back } => {
+                self.last_at = now;
                 let first = self.seen.is_first(back);
                 if !first {
                     counters.note(Note::LaterCopies);
@@ -439,9 +538,14 @@ impl Open {
                     ends: false,
                 }
             }
-            Place::Outside => {
+            Place::Before => {
                 counters.note(Note::PsnOutside);
                 Class::Plain
+            }
+            Place::Past => {
+                counters.note(Note::PsnOutside);
+                self.is_past = true;
+                Class::Past
             }
         }
     }
@@ -476,6 +580,7 @@ fn blank() -> Closed {
         marked: 0,
         repetition: 0,
         next_at: Nanos(0),
+        closed_at: Nanos(0),
     }
 }
 
@@ -576,16 +681,16 @@ mod tests {
     #[test]
     fn destinations_take_turns_lowest_first() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         let keys: Vec<FlowKey> = [5, 2, 7]
             .map(|leaf| announce(&mut source, leaf, 16, 10, &mut counters))
             .into();
         let mut order = Vec::new();
         for round in 0..3 {
-            let leaf = source.select(Nanos(round)).unwrap();
-            source.open(Nanos(round), leaf, SpineSet::first(4), &mut counters);
+            let (port, leaf) = source.select(Nanos(round), |_| true).unwrap();
+            source.open(Nanos(round), port, leaf, SpineSet::first(4), &mut counters);
             assert_eq!(
-                source.select(Nanos(round)),
+                source.select(Nanos(round), |_| true),
                 None,
                 "one measured flow at a time"
             );
@@ -594,11 +699,15 @@ mod tests {
             order.push(leaf.0);
         }
         assert_eq!(order, [2, 5, 7]);
-        assert_eq!(source.select(Nanos(9)), None, "all flows are over");
+        assert_eq!(
+            source.select(Nanos(9), |_| true),
+            None,
+            "all flows are over"
+        );
         announce(&mut source, 2, 17, 10, &mut counters);
         assert_eq!(
-            source.select(Nanos(9)),
-            Some(LeafId(2)),
+            source.select(Nanos(9), |_| true),
+            Some((PortId(0), LeafId(2))),
             "history is cleared when nothing else is left"
         );
     }
@@ -606,9 +715,15 @@ mod tests {
     #[test]
     fn only_first_copies_within_the_announced_psns_are_marked() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         let key = announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(Nanos(0), LeafId(3), SpineSet::first(4), &mut counters);
+        source.open(
+            Nanos(0),
+            PortId(0),
+            LeafId(3),
+            SpineSet::first(4),
+            &mut counters,
+        );
         assert_eq!(send(&mut source, 3, key, 0..50, &mut counters), 50);
         assert_eq!(
             send(&mut source, 3, key, 10..50, &mut counters),
@@ -616,9 +731,15 @@ mod tests {
             "resent"
         );
         assert_eq!(
-            send(&mut source, 3, key, 100..120, &mut counters),
+            send(
+                &mut source,
+                3,
+                key,
+                (1 << 23) + 50..(1 << 23) + 70,
+                &mut counters
+            ),
             0,
-            "beyond the last"
+            "before the first"
         );
         assert_eq!(source.window().unwrap().marked, 50);
         assert_eq!(
@@ -640,9 +761,15 @@ mod tests {
     #[test]
     fn a_flow_is_bound_to_its_port_and_space() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         let key = announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(Nanos(0), LeafId(3), SpineSet::first(4), &mut counters);
+        source.open(
+            Nanos(0),
+            PortId(0),
+            LeafId(3),
+            SpineSet::first(4),
+            &mut counters,
+        );
         let other_space = FlowKey {
             space: Space::Responses,
             ..key
@@ -658,9 +785,15 @@ mod tests {
     #[test]
     fn closes_are_repeated_twice_and_then_forgotten() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         let key = announce(&mut source, 3, 16, 4, &mut counters);
-        source.open(Nanos(0), LeafId(3), SpineSet::first(4), &mut counters);
+        source.open(
+            Nanos(0),
+            PortId(0),
+            LeafId(3),
+            SpineSet::first(4),
+            &mut counters,
+        );
         send(&mut source, 3, key, 0..4, &mut counters);
         let mut sent = Vec::new();
         for now in 1..10_000 {
@@ -676,9 +809,15 @@ mod tests {
     #[test]
     fn silence_and_time_end_a_window() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(Nanos(5), LeafId(3), SpineSet::first(4), &mut counters);
+        source.open(
+            Nanos(5),
+            PortId(0),
+            LeafId(3),
+            SpineSet::first(4),
+            &mut counters,
+        );
         assert!(!source.is_capped(Nanos(1_000_004)));
         assert!(source.is_capped(Nanos(1_000_005)));
     }
@@ -686,18 +825,44 @@ mod tests {
     #[test]
     fn a_flow_measured_in_its_middle_is_marked_from_there() {
         let mut counters = Counters::default();
-        let mut source = Source::new(8, &measurement());
+        let mut source = Source::new(2, 8, &measurement());
         let key = announce(&mut source, 3, 16, 100, &mut counters);
         assert_eq!(
             send(&mut source, 3, key, 0..60, &mut counters),
             0,
             "no window is open"
         );
-        source.open(Nanos(0), LeafId(3), SpineSet::first(4), &mut counters);
+        source.open(
+            Nanos(0),
+            PortId(0),
+            LeafId(3),
+            SpineSet::first(4),
+            &mut counters,
+        );
         assert_eq!(
             send(&mut source, 3, key, 40..100, &mut counters),
             40,
             "what passed unmarked stays unmarked"
         );
+    }
+
+    #[test]
+    fn a_port_cannot_push_out_the_flows_of_another() {
+        let mut counters = Counters::default();
+        let mut source = Source::new(2, 8, &measurement());
+        let (theirs, header) = flow(3, 99, 10);
+        let dress = Dress::link_local();
+        source.announce(PortId(1), theirs, LeafId(3), header, dress, &mut counters);
+        let mut ports = Vec::new();
+        for qpn in 0..6 {
+            // Port 0 announces again and again; port 1 did it once, and its flow never ends.
+            announce(&mut source, 3, qpn, 10, &mut counters);
+            let now = Nanos(u64::from(qpn) * 1_000_000);
+            let (port, leaf) = source.select(now, |_| true).unwrap();
+            source.open(now, port, leaf, SpineSet::first(4), &mut counters);
+            source.close(now, &mut counters);
+            ports.push(port.0);
+        }
+        assert_eq!(ports, [1, 0, 1, 0, 1, 0], "ports take turns");
     }
 }

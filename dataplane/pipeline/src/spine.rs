@@ -1,18 +1,22 @@
 //! A spine's counts of marked packets: by leaf they came from, leaf they go to, and colour.
 //!
 //! No flow table: a leaf measures one flow at a time, so these three tell the window. An open
-//! tags the counters with its epoch; a close that passes takes the counts along if the tag is its
+//! tags the counters with its window's name; a close that passes takes the counts along if the tag is its
 //! own, and names the link that lost the packets.
 
 use packet::message::Hop;
 
+use crate::window::WindowName;
+
 /// Counts of one (from, to, colour).
 #[derive(Clone, Copy, Default)]
 struct Cell {
-    epoch: Option<u32>,
+    window: Option<WindowName>,
     received: u32,
     sent: u32,
     dropped: u32,
+    /// What the first close took along.
+    told: Option<Hop>,
 }
 
 /// State of a spine.
@@ -56,44 +60,78 @@ impl SpineCounts {
     }
 
     /// An open passed: its window's counts begin at zero.
-    pub fn open(&mut self, from: usize, to: usize, epoch: u32) {
-        let cell = self.cell(from, to, (epoch & 1) as usize);
-        if cell.epoch != Some(epoch) {
+    pub fn open(&mut self, from: usize, to: usize, window: WindowName) {
+        let cell = self.cell(from, to, (window.epoch & 1) as usize);
+        if cell.window != Some(window) {
             *cell = Cell {
-                epoch: Some(epoch),
+                window: Some(window),
                 ..Cell::default()
             };
         }
     }
 
     /// A close passes: the record it takes along, if this spine has seen the window's open.
-    pub fn close(&mut self, from: usize, to: usize, epoch: u32) -> Option<Hop> {
+    ///
+    /// The first copy follows the last marked packet, so its counts are the window's; repetitions
+    /// tell the same. If the first was lost before this spine there is none: when a repetition
+    /// comes, a newer window whose open was lost may have been counted here too.
+    pub fn close(
+        &mut self,
+        from: usize,
+        to: usize,
+        window: WindowName,
+        repetition: u16,
+    ) -> Option<Hop> {
         let spine = self.spine;
-        let cell = self.cell(from, to, (epoch & 1) as usize);
-        (cell.epoch == Some(epoch)).then_some(Hop {
-            spine,
-            received: cell.received,
-            sent: cell.sent,
-            dropped: cell.dropped,
-        })
+        let cell = self.cell(from, to, (window.epoch & 1) as usize);
+        if cell.window != Some(window) {
+            return None;
+        }
+        if repetition == 0 && cell.told.is_none() {
+            cell.told = Some(Hop {
+                spine,
+                received: cell.received,
+                sent: cell.sent,
+                dropped: cell.dropped,
+            });
+        }
+        cell.told
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use packet::message::{Header, MessageKind};
+    use packet::{Psn, Qpn};
+
+    fn window(epoch: u32, first: u32) -> WindowName {
+        WindowName::of(&Header {
+            kind: MessageKind::Open,
+            flags: 0,
+            destination_qp: Qpn(1),
+            first_psn: Psn::new(first),
+            mtu_bytes: 0,
+            packets: 0,
+            bytes: 0,
+            flow_id: 0,
+            fanout: 4,
+            repetition: 0,
+            epoch,
+        })
+    }
 
     #[test]
     fn a_window_is_counted_between_its_open_and_close() {
         let mut counts = SpineCounts::new(3, 4);
         counts.count(0, 1, 1, true);
         assert_eq!(
-            counts.close(0, 1, 1),
+            counts.close(0, 1, window(1, 100), 0),
             None,
             "no open: what stands there is another window's"
         );
-        counts.open(0, 1, 1);
-        counts.open(0, 1, 1);
+        counts.open(0, 1, window(1, 100));
+        counts.open(0, 1, window(1, 100));
         for n in 0..10 {
             counts.count(0, 1, 1, n != 4);
         }
@@ -105,16 +143,29 @@ mod tests {
             sent: 9,
             dropped: 1,
         };
-        assert_eq!(counts.close(0, 1, 1), Some(hop));
+        assert_eq!(counts.close(0, 1, window(1, 100), 0), Some(hop));
+        // The open of the next window of this colour is lost before this spine.
+        counts.count(0, 1, 1, true);
         assert_eq!(
-            counts.close(0, 1, 1),
+            counts.close(0, 1, window(1, 100), 1),
             Some(hop),
             "repetitions tell the same"
         );
         assert_eq!(
-            counts.close(0, 1, 3),
+            counts.close(0, 1, window(3, 100), 0),
             None,
             "an older window's counts are not told"
+        );
+        assert_eq!(
+            counts.close(0, 1, window(1, 200), 0),
+            None,
+            "a leaf that was restarted counts its epochs anew"
+        );
+        counts.open(0, 1, window(5, 300));
+        assert_eq!(
+            counts.close(0, 1, window(5, 300), 1),
+            None,
+            "where the window ended here, only its first close knows"
         );
     }
 }

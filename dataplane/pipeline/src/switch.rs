@@ -80,8 +80,8 @@ pub struct Switch<T> {
     pub(crate) state: State,
     pub(crate) dscp_priority: [u8; 64],
     pub(crate) message_port: u16,
-    leaves: u16,
-    spines: u16,
+    pub(crate) leaves: u16,
+    pub(crate) spines: u16,
     link_state_ns: Option<u64>,
 }
 
@@ -118,7 +118,14 @@ impl<T: Token> Switch<T> {
                     config.spines,
                     config.seed,
                 ),
-                source: Source::new(config.leaves, &config.measurement),
+                source: Source::new(
+                    ports
+                        .iter()
+                        .rposition(|port| port.kind == PortKind::Host)
+                        .map_or(0, |last| last + 1),
+                    config.leaves,
+                    &config.measurement,
+                ),
                 destination: Destination::new(
                     id,
                     config.leaves,
@@ -241,6 +248,12 @@ impl<T: Token> Switch<T> {
             counters.drops[DropReason::LinkDown.index()] += 1;
             sink.discard(token, DropReason::LinkDown);
         });
+        // What comes over the link is affected by its state alone, not by what routing may use.
+        if let (State::Leaf(leaf), PortKind::Fabric(Peer::Spine(spine))) =
+            (&mut self.state, self.ports[index].kind)
+        {
+            leaf.destination.set_link(spine.index(), up);
+        }
         self.link_changed(now, index, sink);
     }
 
@@ -277,12 +290,7 @@ impl<T: Token> Switch<T> {
     fn link_changed<S: Sink<T>>(&mut self, now: Nanos, port: usize, sink: &mut S) {
         self.note_link(port);
         match &mut self.state {
-            State::Leaf(leaf) => {
-                if let PortKind::Fabric(Peer::Spine(spine)) = self.ports[port].kind {
-                    leaf.destination.disturb(spine.index());
-                }
-                self.apply_usable(now, sink);
-            }
+            State::Leaf(_) => self.apply_usable(now, sink),
             State::Spine(_) if self.link_state_ns.is_some() => self.send_link_state(now, sink),
             State::Spine(_) => {}
         }
@@ -315,12 +323,7 @@ impl<T: Token> Switch<T> {
                 continue;
             }
             leaf.sprayer.set_usable(id, usable);
-            if leaf.source.window().is_some_and(|open| open.leaf == id) {
-                window_changed = true;
-                for spine in before.without(usable).iter() {
-                    leaf.source.disturb(spine);
-                }
-            }
+            window_changed |= leaf.source.lose_paths(id, before.without(usable));
         }
         window_changed
     }
@@ -332,19 +335,40 @@ impl<T: Token> Switch<T> {
         }
     }
 
+    /// A spine says which leaves it reaches.
+    pub(crate) fn spine_heard<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        spine: SpineId,
+        reaches: LeafSet,
+        sink: &mut S,
+    ) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        let changed = leaf.link_state.heard(now, spine.index(), reaches);
+        if changed.is_empty() {
+            return;
+        }
+        self.counters.note(Note::LinkStateChanges);
+        // Its way to other leaves is no part of the paths that end here.
+        if changed.has(leaf.id.index()) {
+            leaf.destination.disturb(spine.index());
+        }
+        self.apply_usable(now, sink);
+    }
+
     /// Opens a window on the next flow, if none is open and one is announced.
     pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         let State::Leaf(leaf) = &mut self.state else {
             return;
         };
-        let Some(to) = leaf.source.select(now) else {
+        let usable = &leaf.usable;
+        let Some((port, to)) = leaf.source.select(now, |to| !usable[to.index()].is_empty()) else {
             return;
         };
-        let usable = leaf.usable[to.index()];
-        if usable.is_empty() {
-            return;
-        }
-        let Some(open) = leaf.source.open(now, to, usable, &mut self.counters) else {
+        let usable = usable[to.index()];
+        let Some(open) = leaf.source.open(now, port, to, usable, &mut self.counters) else {
             return;
         };
         let header = Header {
@@ -583,7 +607,7 @@ impl<T: Token> Switch<T> {
     /// Bytes of measurement state, allocated at start.
     pub fn measurement_bytes(&self) -> usize {
         match &self.state {
-            State::Leaf(leaf) => leaf.destination.state_bytes() + size_of::<Source>(),
+            State::Leaf(leaf) => leaf.destination.state_bytes() + leaf.source.state_bytes(),
             State::Spine(spine) => spine.counts.state_bytes(),
         }
     }

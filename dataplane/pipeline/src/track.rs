@@ -35,8 +35,10 @@ pub enum Place {
         /// PSNs below the highest.
         back: u32,
     },
-    /// Not of this flow: before its first PSN or beyond its last.
-    Outside,
+    /// Not of this flow: before its first PSN.
+    Before,
+    /// Not of this flow: beyond its last PSN, so that it is over although its last was not seen.
+    Past,
 }
 
 impl Track {
@@ -52,6 +54,9 @@ impl Track {
 
     /// The same flow with its first PSN and its N learned late: what was seen stays seen.
     pub fn rebased(&self, first: Option<Psn>, packets: u64) -> Track {
+        if first.is_none() {
+            return Track { packets, ..*self };
+        }
         let mut track = Track::new(first, packets);
         if let Some(highest) = self.highest()
             && let Place::Ahead { step, .. } = track.place(highest)
@@ -106,7 +111,7 @@ impl Track {
         if ahead >= 0 {
             let reached = self.reached + ahead as u64 + 1;
             if self.packets > 0 && reached > self.packets {
-                return Place::Outside;
+                return Place::Past;
             }
             Place::Ahead {
                 step: ahead as u32 + 1,
@@ -115,7 +120,7 @@ impl Track {
         } else {
             let back = (-i64::from(ahead) - 1) as u32;
             if u64::from(back) >= self.reached {
-                Place::Outside
+                Place::Before
             } else {
                 Place::Behind { back }
             }
@@ -213,11 +218,11 @@ mod tests {
             track.advance(psn, 1);
             assert_eq!(track.is_over(), n == 39);
         }
-        assert_eq!(track.place(first.plus(40)), Place::Outside);
+        assert_eq!(track.place(first.plus(40)), Place::Past);
         assert_eq!(track.place(first), Place::Behind { back: 39 });
         assert_eq!(
             track.place(first.plus(0xff_ffff)),
-            Place::Outside,
+            Place::Before,
             "the one before the first"
         );
     }
@@ -261,7 +266,7 @@ mod tests {
                 let told = match track.place(psn) {
                     Place::Ahead { step, .. } => { track.advance(psn, step); seen.advance(step); high = index; true }
                     Place::Behind { back } => { prop_assert_eq!(i64::from(back), high - index); seen.is_first(back) }
-                    Place::Outside => { prop_assert!(false, "PSN {} of {}", index, high); false }
+                    Place::Before | Place::Past => { prop_assert!(false, "PSN {} of {}", index, high); false }
                 };
                 prop_assert_eq!(told, expected, "index {} at {}", index, high);
             }

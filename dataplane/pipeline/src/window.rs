@@ -2,8 +2,8 @@
 
 use packet::ethernet::{self, MacAddr};
 use packet::ip::{self, Address, IpFields, UDP_HEADER_LEN};
-use packet::message::{self, Header};
-use packet::{Parsed, be};
+use packet::message::{self, FLAG_FIRST_UNKNOWN, Header};
+use packet::{Parsed, Psn, Qpn, be};
 
 /// TTL of a message: two switches ahead, and some.
 const TTL: u8 = 16;
@@ -14,6 +14,39 @@ pub const FRAME_MAX: usize = ethernet::HEADER_LEN
     + ip::V6_HEADER_LEN
     + UDP_HEADER_LEN
     + message::LEN_MAX;
+
+/// What tells a window from all others of its source leaf. The epoch alone does not: a leaf that
+/// was restarted counts from 1 again, and preset `paper` has no epochs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct WindowName {
+    /// The window's number.
+    pub epoch: u32,
+    qpn: Qpn,
+    flow_id: u64,
+    first: Option<Psn>,
+}
+
+impl WindowName {
+    /// That of the window which a message with such a header opens or closes.
+    pub fn of(header: &Header) -> WindowName {
+        WindowName {
+            epoch: header.epoch,
+            qpn: header.destination_qp,
+            flow_id: header.flow_id,
+            first: first_psn(header),
+        }
+    }
+
+    /// Whether it was opened before the window of `epoch` (serial arithmetic: epochs wrap).
+    pub fn is_before(&self, epoch: u32) -> bool {
+        (epoch.wrapping_sub(self.epoch) as i32) > 0
+    }
+}
+
+/// The first PSN that a message names.
+pub fn first_psn(header: &Header) -> Option<Psn> {
+    (header.flags & FLAG_FIRST_UNKNOWN == 0).then_some(header.first_psn)
+}
 
 /// What a message takes over from the packets of its flow.
 #[derive(Clone, Copy, Debug)]
@@ -105,7 +138,7 @@ impl Dress {
 mod tests {
     use super::*;
     use packet::message::{Message, MessageKind};
-    use packet::{Kind, Psn, Qpn, parse};
+    use packet::{Kind, parse};
 
     #[test]
     fn a_message_wears_the_dress_of_its_flow() {

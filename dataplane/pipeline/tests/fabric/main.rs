@@ -2,6 +2,9 @@
 
 mod net;
 mod no_alloc;
+mod random;
+mod reasons;
+mod windows;
 
 use net::*;
 use packet::message::{FLAG_SWITCH, MessageKind};

@@ -39,11 +39,15 @@ pub(crate) struct TestSink {
     pub(crate) opened: Vec<Opened>,
     pub(crate) discarded: Vec<DropReason>,
     pub(crate) consumed: usize,
+    /// No packet memory is left for what the switch itself sends.
+    pub(crate) is_out_of_memory: bool,
+    /// Control takes no reports.
+    pub(crate) is_control_stuck: bool,
 }
 
 impl Sink<Frame> for TestSink {
     fn alloc(&mut self, len: usize) -> Option<Frame> {
-        Some(Frame(vec![0; len]))
+        (!self.is_out_of_memory).then(|| Frame(vec![0; len]))
     }
     fn discard(&mut self, _token: Frame, reason: DropReason) {
         self.discarded.push(reason);
@@ -52,6 +56,9 @@ impl Sink<Frame> for TestSink {
         self.consumed += 1;
     }
     fn report(&mut self, report: Report<'_>) -> bool {
+        if self.is_control_stuck {
+            return false;
+        }
         match report {
             Report::Opened(opened) => self.opened.push(*opened),
             Report::Window(window) => self.windows.push(*window),
@@ -68,7 +75,7 @@ pub(crate) fn host_mac(leaf: u16) -> MacAddr {
     MacAddr([2, 0xaa, 0, 0, leaf as u8, 1])
 }
 
-fn mac(switch: u16, port: u16) -> MacAddr {
+pub(crate) fn mac(switch: u16, port: u16) -> MacAddr {
     MacAddr([2, 0, 0, switch as u8, 0, port as u8])
 }
 
@@ -199,8 +206,22 @@ impl Net {
 
     /// A host sends.
     pub(crate) fn send(&mut self, leaf: u16, frame: Frame) {
-        let index = usize::from(leaf);
-        self.switches[index].ingress(self.now, PortId(0), frame, &mut self.sinks[index]);
+        self.receive(leaf, 0, frame);
+    }
+
+    /// A port of any switch receives a frame that no other switch has sent.
+    pub(crate) fn receive(&mut self, switch: u16, port: u16, frame: Frame) {
+        let index = usize::from(switch);
+        self.switches[index].ingress(self.now, PortId(port), frame, &mut self.sinks[index]);
+    }
+
+    /// A switch loses its memory: power off and on.
+    pub(crate) fn restart(&mut self, switch: u16, adjust: impl Fn(&mut SwitchConfig)) {
+        let mut config = config(switch, &measurement(false));
+        adjust(&mut config);
+        let index = usize::from(switch);
+        self.switches[index].drain(self.now, &mut self.sinks[index]);
+        self.switches[index] = Switch::new(&config);
     }
 
     /// Moves everything that is due, switch by switch, until nothing moves.
@@ -368,6 +389,14 @@ pub(crate) fn host_message(from: u16, to: u16, header: &Header) -> Frame {
 /// Whether a frame is marked.
 pub(crate) fn is_marked(frame: &Frame) -> bool {
     packet::be::get16(&frame.0, 36) == ROCE_PORT && frame.0[46] & bth::MARK != 0
+}
+
+/// The message that a frame between switches carries.
+pub(crate) fn message_of(frame: &Frame) -> Option<Header> {
+    (packet::be::get16(&frame.0, 36) == message::DEFAULT_PORT)
+        .then(|| message::Message::read(&frame.0[42..]))
+        .flatten()
+        .map(|message| message.header)
 }
 
 /// A perfect link.
