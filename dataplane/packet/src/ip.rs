@@ -165,7 +165,7 @@ pub struct IpFields {
     pub payload_len: u16,
 }
 
-/// Length of the header that [`write`] makes for such an address.
+/// Length of the header that [`write()`] makes for such an address.
 #[inline]
 pub fn header_len(address: Address) -> usize {
     if address.as_v4().is_some() {

@@ -66,7 +66,7 @@ impl Sink<Piece> for Tally {
     }
     fn report(&mut self, _report: Report<'_>) -> bool {
         self.reports += 1;
-        self.reports % 16 != 0
+        !self.reports.is_multiple_of(16)
     }
 }
 
@@ -264,7 +264,7 @@ fn soak(name: &str, config: &SwitchConfig, port: u16, mutator: &mut Mutator) -> 
             }
             _ => {}
         }
-        if fed % 1000 == 0 {
+        if fed.is_multiple_of(1000) {
             let counters = switch.counters();
             assert!(switch.is_conserved(), "{name} after {fed}: {counters:?}");
             // Tokens by the driver's count, which knows nothing of the switch's.
