@@ -213,7 +213,7 @@ pub fn version(frame: &[u8], at: usize) -> u8 {
     frame[at + FLAGS] & 0x0f
 }
 
-/// What [`write`] puts into a BTH.
+/// What [`write()`] puts into a BTH.
 #[derive(Clone, Copy, Debug)]
 pub struct BthFields {
     /// Operation.

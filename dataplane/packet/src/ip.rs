@@ -150,7 +150,7 @@ pub fn v4_checksum(header: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// What [`write`] puts into an IP header.
+/// What [`write()`] puts into an IP header.
 #[derive(Clone, Copy, Debug)]
 pub struct IpFields {
     /// Source; both addresses are of one family, which is the header's.

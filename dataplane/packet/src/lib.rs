@@ -1,7 +1,7 @@
 //! The headers that a RoCEv2 fabric carries, as bytes and as meaning.
 //!
 //! One header a file, always in the same order: field offsets, a view or setter on bytes, the
-//! meaning, tests on byte arrays. [`parse`] walks a frame once and says where things are; nothing
+//! meaning, tests on byte arrays. [`parse()`] walks a frame once and says where things are; nothing
 //! here allocates, keeps state or trusts a length that it has not compared with the bytes at hand.
 //!
 //! Called by `pipeline` (every packet), `endpoint` (building and checking) and the tests.

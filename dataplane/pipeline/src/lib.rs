@@ -12,6 +12,7 @@
 //! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
 //! bottom.
 
+pub mod announced;
 pub mod config;
 pub mod counters;
 pub mod destination;
