@@ -12,6 +12,7 @@
 //! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
 //! bottom.
 
+pub mod announced;
 pub mod config;
 pub mod counters;
 pub mod destination;
@@ -19,11 +20,13 @@ pub mod drop;
 pub mod fault;
 pub mod flow_table;
 pub mod forward;
+pub mod hear;
 pub mod link_state;
 pub mod port;
 pub mod report;
 pub mod route;
 pub mod source;
+pub mod speak;
 pub mod spine;
 pub mod spray;
 pub mod switch;

@@ -189,6 +189,40 @@ fn what_a_dead_uplink_had_queued_is_no_evidence() {
 }
 
 #[test]
+fn what_a_spine_drops_in_its_own_queue_is_told_and_is_no_loss_of_a_link() {
+    let mut net = Net::new(
+        |config| {
+            if let Role::Spine(_) = config.role {
+                config.queue.limit_bytes = 3_000;
+                config
+                    .ports
+                    .iter_mut()
+                    .for_each(|p| p.rate_bps = 1_000_000_000);
+            }
+        },
+        false,
+    );
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    (100..500).for_each(|psn| net.send(0, data(0, 1, 7, psn)));
+    net.run(500_000, &mut perfect);
+    let window = net.take_windows(1)[0];
+    let mut dropped = 0;
+    for spine in window.hops_filled.iter() {
+        let hop = window.hops[spine];
+        assert_eq!(window.sent[spine], hop.received, "{window:?}");
+        assert_eq!(hop.received, hop.sent + hop.dropped, "{window:?}");
+        assert_eq!(hop.sent, window.counts[spine], "{window:?}");
+        dropped += hop.dropped;
+    }
+    assert_eq!(
+        window.hops_filled, window.usable,
+        "a repeated close brings the record"
+    );
+    assert!(dropped > 100, "{dropped} dropped");
+    net.assert_conserved();
+}
+
+#[test]
 fn with_one_usable_spine_a_window_is_counted_and_with_none_nothing_is_opened() {
     let mut net = Net::new(|_| {}, false);
     (1..SPINES).for_each(|spine| net.set_link(0, spine + 1, false));
