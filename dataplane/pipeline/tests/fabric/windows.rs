@@ -56,6 +56,26 @@ fn a_restarted_leaf_is_measured_at_once_although_its_epochs_start_again() {
 }
 
 #[test]
+fn a_destination_leaf_that_restarts_within_a_window_convicts_nobody() {
+    let mut net = Net::new(|_| {}, false);
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    send(&mut net, 100..300);
+    net.restart(1, |_| {});
+    send(&mut net, 300..500);
+    net.run(100_000, &mut perfect);
+    let windows = net.take_windows(1);
+    assert_eq!(windows.len(), 1);
+    assert_eq!(windows[0].marked, Some(400));
+    assert_nothing_lost(&windows);
+    net.send(0, announcement(0, 1, 8, 100, 40));
+    (100..140).for_each(|psn| net.send(0, data(0, 1, 8, psn)));
+    net.run(100_000, &mut perfect);
+    let windows = net.take_windows(1);
+    assert!(windows[0].disturbed.is_empty(), "{windows:?}");
+    assert_nothing_lost(&windows);
+}
+
+#[test]
 fn closes_that_come_after_their_row_is_gone_convict_nobody() {
     let mut net = Net::new(|config| config.measurement.rows_max = 1, false);
     net.send(0, announcement(0, 1, 7, 100, 20));
