@@ -249,11 +249,11 @@ impl Source {
     }
 
     /// The host port and destination whose flow should be measured next, if no window is open; a
-    /// destination that `is_reachable` denies has to wait, and holds up nobody.
+    /// destination to which `spines_to` knows no spine has to wait, and holds up nobody.
     pub fn select(
         &mut self,
         now: Nanos,
-        is_reachable: impl Fn(LeafId) -> bool,
+        spines_to: impl Fn(LeafId) -> usize,
     ) -> Option<(PortId, LeafId)> {
         if self.open.is_some() {
             return None;
@@ -272,7 +272,11 @@ impl Source {
             let rests = |closed: &Closed| closed.key == flow.key && closed.epoch & 1 == colour;
             // The paper measures whole flows, since its threshold needs their N.
             let is_cut = is_paper && flow.running;
-            is_reachable(leaf) && !flow.is_silent && !is_cut && !closing.iter().any(rests)
+            // What is left of a flow must have a packet for every path.
+            let spines = spines_to(leaf);
+            let is_remnant = flow.running && flow.track.rest().1 < spines as u64;
+            let is_fit = spines > 0 && !flow.is_silent && !is_cut && !is_remnant;
+            is_fit && !closing.iter().any(rests)
         })
     }
 
@@ -605,10 +609,10 @@ mod tests {
             .into();
         let mut order = Vec::new();
         for round in 0..3 {
-            let (port, leaf) = source.select(Nanos(round), |_| true).unwrap();
+            let (port, leaf) = source.select(Nanos(round), |_| 4).unwrap();
             source.open(Nanos(round), port, leaf, SpineSet::first(4), &mut counters);
             assert_eq!(
-                source.select(Nanos(round), |_| true),
+                source.select(Nanos(round), |_| 4),
                 None,
                 "one measured flow at a time"
             );
@@ -617,14 +621,10 @@ mod tests {
             order.push(leaf.0);
         }
         assert_eq!(order, [2, 5, 7]);
-        assert_eq!(
-            source.select(Nanos(9), |_| true),
-            None,
-            "all flows are over"
-        );
+        assert_eq!(source.select(Nanos(9), |_| 4), None, "all flows are over");
         announce(&mut source, 2, 17, 10, &mut counters);
         assert_eq!(
-            source.select(Nanos(9), |_| true),
+            source.select(Nanos(9), |_| 4),
             Some((PortId(0), LeafId(2))),
             "history is cleared when nothing else is left"
         );
@@ -776,7 +776,7 @@ mod tests {
             // Port 0 announces again and again; port 1 did it once, and its flow never ends.
             announce(&mut source, 3, qpn, 10, &mut counters);
             let now = Nanos(u64::from(qpn) * 1_000_000);
-            let (port, leaf) = source.select(now, |_| true).unwrap();
+            let (port, leaf) = source.select(now, |_| 4).unwrap();
             source.open(now, port, leaf, SpineSet::first(4), &mut counters);
             source.close(now, &mut counters);
             ports.push(port.0);

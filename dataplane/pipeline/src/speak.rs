@@ -17,7 +17,7 @@ impl<T: Token> Switch<T> {
             return;
         };
         let usable = &leaf.usable;
-        let Some((port, to)) = leaf.source.select(now, |to| !usable[to.index()].is_empty()) else {
+        let Some((port, to)) = leaf.source.select(now, |to| usable[to.index()].len()) else {
             return;
         };
         let usable = usable[to.index()];
