@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use agent::control::{Control, ControlConfig, Shared};
 use agent::result::DaemonLine;
 use config::request::SwitchRequest;
-use config::{Device, Memory, SwitchSpec};
+use config::{Device, Idle, Memory, SwitchSpec};
 use dpdk::{Burst, Clock, Eal, EalConfig, Mempool, RxQueue, StartedPort, TxQueue};
 use pipeline::{Nanos, PortId, Switch, SwitchConfig};
 
@@ -30,6 +30,10 @@ const POOL_CACHE: u32 = 256;
 const TICK_NS: u64 = 10_000;
 /// How often counters are published.
 const PUBLISH_NS: u64 = 10_000_000;
+/// Rounds without a packet after which an lcore that may sleep does.
+const IDLE_ROUNDS: u32 = 64;
+/// How long it sleeps at a time.
+const NAP: Duration = Duration::from_micros(50);
 /// How often link states and signals are looked at.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -77,8 +81,16 @@ pub fn run(
         Arc::clone(&links),
         pool.clone(),
     );
+    let sleeps = spec.eal.idle == Idle::Sleep;
     let running = dpdk::lcore::launch(&eal, POLL_LCORE, move || {
-        poll(&config, live, pool_of_loop, &of_loop, &links_of_loop)
+        poll(
+            &config,
+            live,
+            pool_of_loop,
+            &of_loop,
+            &links_of_loop,
+            sleeps,
+        )
     })?;
     tell(&DaemonLine::Ready {
         socket: request.socket.clone(),
@@ -205,6 +217,7 @@ fn poll(
     pool: Mempool,
     shared: &Shared,
     links: &[AtomicBool],
+    sleeps: bool,
 ) -> Switch<Packet> {
     let clock = Clock::calibrated();
     let start_ns = clock.now_ns();
@@ -216,7 +229,7 @@ fn poll(
     };
     let mut burst = Burst::new();
     let (mut tick_at, mut publish_at) = (0, 0);
-    let (mut rounds, mut busy_rounds) = (0u64, 0u64);
+    let (mut rounds, mut busy_rounds, mut idle_rounds) = (0u64, 0u64, 0u32);
     loop {
         let now_ns = clock.now_ns() - start_ns;
         let now = Nanos(now_ns);
@@ -235,6 +248,14 @@ fn poll(
         }
         rounds += 1;
         busy_rounds += u64::from(moved > 0);
+        idle_rounds = if moved > 0 {
+            0
+        } else {
+            idle_rounds.saturating_add(1)
+        };
+        if sleeps && idle_rounds >= IDLE_ROUNDS {
+            std::thread::sleep(NAP);
+        }
         if now_ns < tick_at {
             continue;
         }
