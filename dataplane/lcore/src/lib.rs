@@ -4,7 +4,6 @@
 //! ([`wire`]), hosts at its edge ([`hosts`]). The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
-pub mod ecn;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;

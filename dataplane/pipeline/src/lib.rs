@@ -12,6 +12,7 @@
 //! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
 //! bottom.
 
+pub mod bucket;
 pub mod config;
 pub mod counters;
 pub mod destination;
@@ -19,9 +20,15 @@ pub mod drop;
 pub mod fault;
 pub mod flow_table;
 pub mod forward;
+pub(crate) mod gateway;
+pub mod icmp;
+pub mod link;
 pub mod link_state;
+pub mod neighbor;
 pub mod port;
+pub mod red;
 pub mod report;
+pub mod resolve;
 pub mod route;
 pub mod source;
 pub mod spine;
@@ -33,7 +40,8 @@ pub mod types;
 pub mod window;
 
 pub use config::{
-    HostConfig, Mark, Measurement, Peer, PortConfig, PortKind, QueueConfig, Role, SwitchConfig,
+    EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
+    PortKind, QueueConfig, Role, SwitchConfig,
 };
 pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;
