@@ -1,7 +1,12 @@
 //! Whole fabrics of the pipeline alone: what is measured is what was lost, and nothing else moves.
 
+mod classes;
+mod gateway;
+mod links;
+mod neighbors;
 mod net;
 mod no_alloc;
+mod ping;
 mod random;
 mod reasons;
 mod windows;
