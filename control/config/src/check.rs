@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use pipeline::{Mark, NextHop, Peer, PortKind, Role};
+use pipeline::{EcnConfig, GatewayConfig, Mark, NextHop, Peer, PortKind, Role};
 
 use crate::choice::{Spray, Tie};
 use crate::document;
@@ -142,18 +142,66 @@ pub fn switch(spec: &SwitchSpec) -> String {
     for host in &config.hosts {
         let mac = match host.mac {
             Some(mac) => mac.to_string(),
-            None => "MAC address by ARP".to_owned(),
+            None => "MAC address learned".to_owned(),
         };
         let port = &spec.port_names[usize::from(host.port)];
         lines.add("host", format!("{} on {port}, {mac}", host.address));
     }
     for route in &config.routes {
-        if let NextHop::Leaf(leaf) = route.next {
-            lines.add("route", format!("{} to {leaf}", route.prefix));
+        match route.next {
+            NextHop::Leaf(leaf) => lines.add("route", format!("{} to {leaf}", route.prefix)),
+            NextHop::Spine(spine) => lines.add("route", format!("{} to {spine}", route.prefix)),
+            NextHop::Port(port) => {
+                let port = &spec.port_names[usize::from(port)];
+                let text = format!("{} on {port}, MAC addresses learned", route.prefix);
+                lines.add("prefix", text);
+            }
+            NextHop::Host(_) => {}
         }
     }
+    gateway(&mut lines, &config.gateway);
     settings(&mut lines, spec);
     lines.0
+}
+
+fn gateway(lines: &mut Lines, gateway: &GatewayConfig) {
+    let addresses: Vec<String> = gateway.addresses.iter().map(|a| a.to_string()).collect();
+    let addresses = if addresses.is_empty() {
+        "no address of its own".to_owned()
+    } else {
+        addresses.join(", ")
+    };
+    let neighbors = &gateway.neighbors;
+    lines.add(
+        "gateway",
+        format!(
+            "{addresses}; {} ICMP answers a second; {} neighbors per port for {}, asked every {}",
+            gateway.icmp_per_second,
+            neighbors.per_port_max,
+            Time::new(neighbors.age_ns),
+            Time::new(neighbors.ask_ns)
+        ),
+    );
+}
+
+/// The marking curve of each queue that has one.
+fn ecn(queues: &[Option<EcnConfig>; 8]) -> String {
+    let Some(curve) = queues.iter().flatten().next() else {
+        return "off".to_owned();
+    };
+    let marked = (0..8).filter(|&queue: &usize| queues[queue].is_some());
+    let marked: Vec<String> = marked.map(|queue| queue.to_string()).collect();
+    let at = match curve.at_rate_bps {
+        Some(rate) => format!(" at {}, in proportion at other rates", Rate::new(rate)),
+        None => String::new(),
+    };
+    format!(
+        "priorities {}: from {}, at {} with probability {}, beyond always{at}",
+        marked.join(", "),
+        Bytes::new(curve.kmin_bytes),
+        Bytes::new(curve.kmax_bytes),
+        f64::from(curve.pmax_ppm) / 1e6
+    )
 }
 
 fn settings(lines: &mut Lines, spec: &SwitchSpec) {
@@ -177,7 +225,13 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
             Time::new(queue.slack_ns)
         ),
     );
-    lines.add("dscp", dscp(&queue.dscp_priority));
+    lines.add("dscp", classes(&queue.dscp_priority));
+    let pcp = match &queue.pcp_priority {
+        Some(table) => classes(table),
+        None => "ignored".to_owned(),
+    };
+    lines.add("pcp", pcp);
+    lines.add("ecn", ecn(&queue.ecn));
     let measurement = &config.measurement;
     let protocol = if measurement.is_paper {
         "the paper's protocol"
@@ -206,6 +260,7 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
         None => "off".to_owned(),
     };
     lines.add("link state", link_state);
+    lines.add("hold down", Time::new(config.hold_down_ns));
     lines.add("messages", format!("UDP port {}", config.message_port));
     lines.add("seed", config.seed);
     lines.add("buffers", format!("{} bytes", spec.eal.buffer_bytes));
@@ -219,12 +274,12 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
     lines.add("eal", format!("{}{auto}", eal_args(spec).join(" ")));
 }
 
-/// Priorities with the ranges of DSCPs that have them.
-fn dscp(table: &[u8; 64]) -> String {
+/// Priorities with the ranges of DSCPs or PCPs that have them.
+fn classes(table: &[u8]) -> String {
     let mut parts = Vec::new();
     let mut start = 0;
-    for end in 1..=64 {
-        if end == 64 || table[end] != table[start] {
+    for end in 1..=table.len() {
+        if end == table.len() || table[end] != table[start] {
             let range = if end - 1 == start {
                 format!("{start}")
             } else {

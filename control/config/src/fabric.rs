@@ -12,7 +12,7 @@ mod sizing;
 use detector::Link;
 use packet::{Address, MacAddr};
 use pipeline::fault::Fault;
-use pipeline::{PortId, SwitchConfig};
+use pipeline::{EcnConfig, PortId, SwitchConfig};
 
 use crate::error::ConfigError;
 use crate::quantity::Rate;
@@ -20,7 +20,7 @@ use crate::testbed::TestbedConfig;
 
 use plan::Plan;
 
-pub use addressing::{host_address, host_mac, leaf_prefix, port_mac};
+pub use addressing::{host_address, host_mac, leaf_address, leaf_prefix, port_mac, spine_address};
 pub use sizing::{frame_max_bytes, path_delay_ns_max};
 
 /// Bytes on the wire beside a frame: preamble and start 8, FCS 4, gap 12 (IEEE 802.3).
@@ -37,6 +37,18 @@ pub const DSCP_PRIORITY: [u8; 64] = {
         dscp += 1;
     }
     table
+};
+
+/// Priority of each PCP of a VLAN tag, where it counts: itself, with 6 as the most.
+pub const PCP_PRIORITY: [u8; 8] = [0, 1, 2, 3, 4, 5, 6, 6];
+
+/// ECN marking where it is on: the thresholds of published DCQCN deployments at 100 Gb/s (Kmin
+/// 400 kB, Kmax 1600 kB, Pmax 0.2: 32 us and 128 us of queue), in proportion to a port's rate.
+pub const ECN_DEFAULT: EcnConfig = EcnConfig {
+    kmin_bytes: 400_000,
+    kmax_bytes: 1_600_000,
+    pmax_ppm: 200_000,
+    at_rate_bps: Some(100_000_000_000),
 };
 
 /// All of a testbed.

@@ -5,7 +5,9 @@
 //! by part into a [`SwitchSpec`], which cannot be wrong in a way that can be seen from the file
 //! alone. Every message names file, line, key, value and cure.
 
+mod classes;
 mod device;
+mod gateway;
 mod port;
 mod ports;
 mod raw;
@@ -64,7 +66,10 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let role = role(&raw)?;
     let message_port = settings::message_port(&raw.fabric)?;
     let parts = ports::resolve(&raw, role)?;
-    let routes = routes::resolve(&raw, role, &parts.hosts)?;
+    let owned = gateway::prefixes(&raw, &parts.hosts)?;
+    let (routes, away) = routes::resolve(&raw, role, &parts.hosts, &owned)?;
+    let gateway = gateway::resolve(&raw.gateway, &parts.hosts, &away)?;
+    let hold_down_ns = settings::hold_down_ns(&raw.fabric)?;
     let queue = settings::queue(&raw.queue, &parts.ports)?;
     let measurement = settings::measurement(&raw.measurement, &queue, &parts.ports)?;
     let eal = settings::eal(&raw.eal, &parts.ports)?;
@@ -90,6 +95,8 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
             queue,
             measurement,
             link_state_ns,
+            hold_down_ns,
+            gateway,
             seed,
         },
         eal,

@@ -133,6 +133,10 @@ settings! {
         message_port: u16,
         /// How often spines tell leaves which downlinks they have.
         link_state: Time,
+        /// How long a fabric link that came back is not used.
+        hold_down: Time,
+        /// Whether queues mark congestion: ECN, from 400 kB at 100 Gb/s, in proportion to the rate.
+        ecn: bool,
     }
     optional {
         /// s of the paper's threshold lambda - s*sqrt(N/k), for receive-only evidence; otherwise

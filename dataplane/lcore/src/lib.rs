@@ -5,7 +5,6 @@
 //! over captures. The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
-pub mod ecn;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;

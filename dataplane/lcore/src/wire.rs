@@ -10,7 +10,6 @@ use dpdk::{Burst, Eal, Error, Mbuf, RingReceiver, RingSender};
 use pipeline::Nanos;
 use pipeline::fault::{Fate, Fault, LinkFaults};
 
-use crate::ecn;
 use crate::pcap::Writer;
 
 /// Packets a ring holds: far more than a link's bandwidth-delay product in one round of the loop.
@@ -131,7 +130,7 @@ impl Wire {
                     self.damaged.push_back(mbuf);
                 }
                 Fate::Marked => {
-                    ecn::mark(mbuf.data_mut());
+                    packet::ecn::mark(mbuf.data_mut());
                     self.pass(now, 0, mbuf, &mut passing);
                 }
                 Fate::Pass { delay_ns } => self.pass(now, delay_ns, mbuf, &mut passing),

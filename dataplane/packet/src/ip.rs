@@ -5,6 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use crate::be;
 
+/// IP protocol number of ICMP.
+pub const ICMP: u8 = 1;
 /// IP protocol number of UDP.
 pub const UDP: u8 = 17;
 /// IP protocol number of ICMPv6.
@@ -175,10 +177,21 @@ pub fn header_len(address: Address) -> usize {
     }
 }
 
+/// Length of a header of that family without options.
+#[inline]
+pub fn header_len_of(is_v6: bool) -> usize {
+    if is_v6 { V6_HEADER_LEN } else { V4_HEADER_LEN }
+}
+
 /// Writes an IP header that carries UDP at the start of `out` and returns its length.
+pub fn write(out: &mut [u8], fields: &IpFields) -> usize {
+    write_carrying(out, fields, UDP)
+}
+
+/// Writes an IP header that carries `protocol` at the start of `out` and returns its length.
 ///
 /// IPv4 gets no options, DF set and identification 0 (RFC 6864: an atomic datagram).
-pub fn write(out: &mut [u8], fields: &IpFields) -> usize {
+pub fn write_carrying(out: &mut [u8], fields: &IpFields, protocol: u8) -> usize {
     match (fields.source.as_v4(), fields.destination.as_v4()) {
         (Some(source), Some(destination)) => {
             let header = &mut out[..V4_HEADER_LEN];
@@ -189,7 +202,7 @@ pub fn write(out: &mut [u8], fields: &IpFields) -> usize {
             header[v4::TOTAL_LEN..v4::TOTAL_LEN + 2].copy_from_slice(&total.to_be_bytes());
             header[v4::FRAGMENT] = 0x40;
             header[v4::TTL] = fields.ttl;
-            header[v4::PROTOCOL] = UDP;
+            header[v4::PROTOCOL] = protocol;
             header[v4::SOURCE..v4::SOURCE + 4].copy_from_slice(&source.to_be_bytes());
             header[v4::DESTINATION..v4::DESTINATION + 4]
                 .copy_from_slice(&destination.to_be_bytes());
@@ -204,7 +217,7 @@ pub fn write(out: &mut [u8], fields: &IpFields) -> usize {
             header[1] = fields.traffic_class << 4;
             header[v6::PAYLOAD_LEN..v6::PAYLOAD_LEN + 2]
                 .copy_from_slice(&fields.payload_len.to_be_bytes());
-            header[v6::NEXT_HEADER] = UDP;
+            header[v6::NEXT_HEADER] = protocol;
             header[v6::HOP_LIMIT] = fields.ttl;
             header[v6::SOURCE..v6::SOURCE + 16].copy_from_slice(&fields.source.0.to_be_bytes());
             header[v6::DESTINATION..v6::DESTINATION + 16]

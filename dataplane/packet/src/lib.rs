@@ -9,10 +9,14 @@
 pub mod arp;
 pub mod be;
 pub mod bth;
+pub mod checksum;
+pub mod ecn;
 pub mod ethernet;
+pub mod icmp;
 pub mod icrc;
 pub mod ip;
 pub mod message;
+pub mod ndp;
 pub mod parse;
 
 pub use bth::{Opcode, Psn, Qpn, Space};

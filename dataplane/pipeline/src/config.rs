@@ -39,7 +39,7 @@ pub enum PortKind {
 pub struct HostConfig {
     /// Its address; a route of the same address names it.
     pub address: Address,
-    /// Its hardware address; `None`: learned from its ARP.
+    /// Its hardware address; `None`: learned from its ARP or neighbour discovery.
     pub mac: Option<MacAddr>,
     /// The port it is behind.
     pub port: u16,
@@ -75,6 +75,79 @@ pub struct QueueConfig {
     pub overhead_bytes: u32,
     /// Priority 0 to 6 of each DSCP. 7 belongs to the measured flow.
     pub dscp_priority: [u8; 64],
+    /// Priority 0 to 6 of each PCP of a VLAN tag. `None`: the DSCP counts, tagged or not.
+    pub pcp_priority: Option<[u8; 8]>,
+    /// ECN marking of each of the eight queues.
+    pub ecn: [Option<EcnConfig>; 8],
+}
+
+/// The marking curve of a queue, by its depth when a packet comes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EcnConfig {
+    /// Up to here nothing is marked.
+    pub kmin_bytes: u64,
+    /// Beyond here everything is.
+    pub kmax_bytes: u64,
+    /// Probability at Kmax, in millionths.
+    pub pmax_ppm: u32,
+    /// The line rate that both thresholds are for; a port of another has them in proportion.
+    /// `None`: they are the same at every port.
+    pub at_rate_bps: Option<u64>,
+}
+
+impl EcnConfig {
+    /// Kmin and Kmax at a port of such a rate.
+    pub fn thresholds_bytes(&self, rate_bps: u64) -> (u64, u64) {
+        let scaled = |bytes: u64| match self.at_rate_bps {
+            Some(at) => (u128::from(bytes) * u128::from(rate_bps) / u128::from(at.max(1))) as u64,
+            None => bytes,
+        };
+        (scaled(self.kmin_bytes), scaled(self.kmax_bytes))
+    }
+}
+
+/// What a switch does as a station of its own.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct GatewayConfig {
+    /// Its own addresses: they answer echo requests, and are the source of its ICMP errors.
+    pub addresses: Vec<Address>,
+    /// Echo replies and ICMP errors per second, for the whole switch.
+    pub icmp_per_second: u32,
+    /// How MAC addresses of hosts are learned.
+    pub neighbors: NeighborConfig,
+}
+
+impl Default for GatewayConfig {
+    /// No addresses: nothing is answered but ARP and neighbour discovery.
+    fn default() -> GatewayConfig {
+        GatewayConfig {
+            addresses: Vec::new(),
+            icmp_per_second: 1000,
+            neighbors: NeighborConfig::default(),
+        }
+    }
+}
+
+/// How MAC addresses of hosts are learned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NeighborConfig {
+    /// Addresses of a host port's prefixes that are learned at once.
+    pub per_port_max: u32,
+    /// An address that was told so long ago is asked for again.
+    pub age_ns: u64,
+    /// Time between two asks for one address.
+    pub ask_ns: u64,
+}
+
+impl Default for NeighborConfig {
+    /// RFC 4861, section 10: REACHABLE_TIME and RETRANS_TIMER.
+    fn default() -> NeighborConfig {
+        NeighborConfig {
+            per_port_max: 256,
+            age_ns: 30_000_000_000,
+            ask_ns: 1_000_000_000,
+        }
+    }
 }
 
 /// Which packets of the measured flow are marked.
@@ -135,6 +208,10 @@ pub struct SwitchConfig {
     /// Spines send link state this often; three missed and a leaf gives the spine up. `None`: no
     /// link state on this fabric (one switch alone, as in a replay).
     pub link_state_ns: Option<u64>,
+    /// A fabric link that came back is used after so long; 0: at once.
+    pub hold_down_ns: u64,
+    /// Its own addresses, and its neighbours.
+    pub gateway: GatewayConfig,
     /// Seed of the switch's generator.
     pub seed: u64,
 }

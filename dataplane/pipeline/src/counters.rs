@@ -80,6 +80,26 @@ notes! {
     LinkStateChanges = "link-state-changes",
     /// ARP requests answered.
     ArpAnswered = "arp-answered",
+    /// IPv6 neighbour solicitations answered.
+    DiscoveryAnswered = "discovery-answered",
+    /// IPv6 router solicitations, which are not answered: hosts are configured.
+    RouterSolicitations = "router-solicitations",
+    /// Neighbours asked for: ARP requests and neighbour solicitations of this switch.
+    NeighborsAsked = "neighbors-asked",
+    /// Neighbours not learned: their port's part of the table is full of others in use.
+    NeighborsFull = "neighbors-full",
+    /// Echo requests to this switch answered.
+    EchoAnswered = "echo-answered",
+    /// ICMP errors sent about packets that were dropped.
+    IcmpErrorsSent = "icmp-errors-sent",
+    /// Echo replies and ICMP errors not sent: more than the configured rate.
+    IcmpRateLimited = "icmp-rate-limited",
+    /// Echo replies and ICMP errors not sent: no way back, or no packet memory.
+    IcmpUnsent = "icmp-unsent",
+    /// Packets marked as having experienced congestion in a queue of this switch.
+    EcnMarked = "ecn-marked",
+    /// Packets queued on an uplink that went down, sent over another.
+    Resprayed = "resprayed",
 }
 
 impl Note {

@@ -56,13 +56,17 @@ reasons! {
     Multicast = "multicast",
     /// An ARP packet that is malformed, asks for nothing here, or came over a fabric port.
     ArpIgnored = "arp-ignored",
+    /// Neighbour discovery that is malformed, or asks for nothing that is answered here.
+    DiscoveryIgnored = "discovery-ignored",
     /// From a host port with a source address that is not of that port.
     SpoofedSource = "spoofed-source",
+    /// Addressed to this switch itself, which answers echo requests alone.
+    NoService = "no-service",
     /// No route to the destination.
     NoRoute = "no-route",
     /// From a fabric port towards a fabric port of a leaf: a loop.
     Transit = "transit",
-    /// The destination host's MAC address is neither configured nor learned.
+    /// The destination host's MAC address is neither configured nor learned; it is asked for.
     UnresolvedNeighbor = "unresolved-neighbor",
     /// TTL or hop limit used up.
     TtlExpired = "ttl-expired",

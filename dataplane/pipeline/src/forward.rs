@@ -5,7 +5,7 @@
 use packet::bth::{self, COLOUR, MARK};
 use packet::ethernet;
 use packet::message::{self, FLAG_SWITCH, Message, MessageKind};
-use packet::{Kind, MacAddr, Parsed, ip, parse};
+use packet::{Kind, MacAddr, Parsed, ip, ndp, parse};
 
 use crate::config::{Peer, PortKind};
 use crate::counters::Note;
@@ -14,7 +14,7 @@ use crate::port::MEASURED;
 use crate::route::NextHop;
 use crate::source::Class;
 use crate::spray::flow_hash;
-use crate::switch::{Leaf, Port, Spine, State, Switch};
+use crate::switch::{Host, Leaf, Port, Spine, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{FlowKey, LeafId, Nanos, PortId, SpineId};
 use crate::window::{Dress, WindowName};
@@ -24,7 +24,7 @@ pub(crate) enum Decision {
     /// It goes on.
     Forward(Way),
     /// It has become an answer to whoever sent it.
-    Reply,
+    Reply { port: usize, priority: u8 },
     /// It was for the switch.
     Consume,
 }
@@ -34,6 +34,17 @@ pub(crate) struct Way {
     port: usize,
     priority: u8,
     count: Count,
+}
+
+impl Way {
+    /// One on which nothing is counted.
+    pub(crate) fn plain(port: usize, priority: u8) -> Way {
+        Way {
+            port,
+            priority,
+            count: Count::Nothing,
+        }
+    }
 }
 
 /// What is counted once the packet is queued, or is not.
@@ -77,19 +88,16 @@ impl<T: Token> Switch<T> {
         self.queues.count_received(in_port, token.wire_len());
         match self.decide(now, in_port, &mut token, sink) {
             Ok(Decision::Forward(way)) => self.forward(now, way, token, sink),
-            Ok(Decision::Reply) => {
+            Ok(Decision::Reply { port, priority }) => {
                 self.counters.consumed += 1;
                 self.counters.generated += 1;
-                self.enqueue(in_port, 0, token, sink);
+                self.enqueue(port, priority, token, sink);
             }
             Ok(Decision::Consume) => {
                 self.counters.consumed += 1;
                 sink.consume(token);
             }
-            Err(reason) => {
-                self.counters.drops[reason.index()] += 1;
-                sink.discard(token, reason);
-            }
+            Err(reason) => self.refuse(now, token, reason, sink),
         }
     }
 
@@ -117,10 +125,13 @@ impl<T: Token> Switch<T> {
         let parsed = parse(frame, wire_len, self.message_port)?;
         let port = self.ports[in_port];
         if parsed.kind == Kind::Arp {
-            return self.answer_arp(in_port, &port, frame, &parsed);
+            return self.answer_arp(now, in_port, frame, &parsed);
         }
         let to_mac = packet::parse::destination_mac(frame);
         if to_mac.is_group() {
+            if port.kind == PortKind::Host && ndp::is_discovery(frame, &parsed) {
+                return self.take_discovery(now, in_port, frame, &parsed, sink);
+            }
             return Err(DropReason::Multicast);
         }
         if to_mac != port.mac && !port.accept_any_mac {
@@ -135,7 +146,7 @@ impl<T: Token> Switch<T> {
                 self.take_from_spine(now, &port, spine, frame, &parsed, sink)
             }
             (PortKind::Fabric(Peer::Leaf(from)), State::Spine(_)) => {
-                self.through_spine(&port, from, frame, &parsed)
+                self.through_spine(now, &port, from, frame, &parsed, sink)
             }
             // A configuration that was checked has no other combination.
             (PortKind::Host | PortKind::Fabric(_), _) => Err(DropReason::NoRoute),
@@ -167,9 +178,11 @@ impl<T: Token> Switch<T> {
         parsed: &Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
-        match self.routes.lookup(parsed.source) {
-            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {}
-            _ => return Err(DropReason::SpoofedSource),
+        if parsed.kind == Kind::Plain && ndp::is_discovery(frame, parsed) {
+            return self.take_discovery(now, in_port, frame, parsed, sink);
+        }
+        if !self.belongs_to(parsed.source, in_port) {
+            return Err(DropReason::SpoofedSource);
         }
         if parsed.kind == Kind::Message {
             return self.host_message(now, in_port, frame, parsed, sink);
@@ -181,13 +194,15 @@ impl<T: Token> Switch<T> {
                 self.counters.note(Note::MarksCleared);
             }
         }
-        if parsed.ttl <= 1 {
+        if parsed.ttl <= 1 && !self.gateway.has(parsed.destination) {
             return Err(DropReason::TtlExpired);
         }
         match self.routes.lookup(parsed.destination) {
             Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
             Some(NextHop::Leaf(leaf)) => self.send_to_leaf(now, in_port, leaf, frame, parsed, sink),
-            None => Err(DropReason::NoRoute),
+            Some(NextHop::Port(port)) => self.deliver_learned(now, port, frame, parsed, sink),
+            Some(NextHop::Spine(spine)) => self.send_to_spine(spine, frame, parsed),
+            None => self.take_local(now, frame, parsed, sink),
         }
     }
 
@@ -208,6 +223,7 @@ impl<T: Token> Switch<T> {
             // It may well be the first of the next window.
             class = self.classify(now, in_port, to, frame, parsed);
         }
+        let asked = self.priority_of(frame, parsed);
         let State::Leaf(leaf) = &mut self.state else {
             return Err(DropReason::NoRoute);
         };
@@ -220,11 +236,7 @@ impl<T: Token> Switch<T> {
         let at = usize::from(parsed.payload);
         let is_sprayed = parsed.kind == Kind::Roce && bth::opcode(frame, at).is_sprayed();
         let is_measured = matches!(class, Class::Measured { .. });
-        let priority = if is_measured {
-            MEASURED
-        } else {
-            self.dscp_priority[usize::from(parsed.traffic_class >> 2)]
-        };
+        let priority = if is_measured { MEASURED } else { asked };
         let hash = hash_of(frame, parsed);
         let queues = &self.queues;
         let spine = if is_sprayed {
@@ -318,13 +330,14 @@ impl<T: Token> Switch<T> {
                 }
             }
         }
-        if parsed.ttl <= 1 {
+        if parsed.ttl <= 1 && !self.gateway.has(parsed.destination) {
             return Err(DropReason::TtlExpired);
         }
         match self.routes.lookup(parsed.destination) {
             Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
-            Some(NextHop::Leaf(_)) => Err(DropReason::Transit),
-            None => Err(DropReason::NoRoute),
+            Some(NextHop::Port(port)) => self.deliver_learned(now, port, frame, parsed, sink),
+            Some(NextHop::Leaf(_) | NextHop::Spine(_)) => Err(DropReason::Transit),
+            None => self.take_local(now, frame, parsed, sink),
         }
     }
 
@@ -346,7 +359,7 @@ impl<T: Token> Switch<T> {
         let routes = &self.routes;
         let source = || match routes.lookup(key.source) {
             Some(NextHop::Leaf(source)) => Some(source),
-            Some(NextHop::Host(_)) | None => None,
+            Some(NextHop::Host(_) | NextHop::Port(_) | NextHop::Spine(_)) | None => None,
         };
         let psn = bth::psn(frame, at);
         if leaf.destination.count(
@@ -364,24 +377,28 @@ impl<T: Token> Switch<T> {
 
     /// Through a spine: down to the leaf, the marked ones counted by where they come from.
     #[inline]
-    fn through_spine(
+    fn through_spine<S: Sink<T>>(
         &mut self,
+        now: Nanos,
         port: &Port,
         from: LeafId,
         frame: &mut [u8],
         parsed: &Parsed,
+        sink: &mut S,
     ) -> Result<Decision, DropReason> {
+        let to = match self.routes.lookup(parsed.destination) {
+            Some(NextHop::Leaf(to)) if to != from => to,
+            Some(NextHop::Leaf(_)) => return Err(DropReason::Transit),
+            Some(NextHop::Host(_) | NextHop::Port(_) | NextHop::Spine(_)) | None => {
+                return self.take_local(now, frame, parsed, sink);
+            }
+        };
         let State::Spine(spine) = &mut self.state else {
             return Err(DropReason::NoRoute);
         };
         let Spine {
             counts, downlinks, ..
         } = &mut **spine;
-        let to = match self.routes.lookup(parsed.destination) {
-            Some(NextHop::Leaf(to)) if to != from => to,
-            Some(NextHop::Leaf(_)) => return Err(DropReason::Transit),
-            Some(NextHop::Host(_)) | None => return Err(DropReason::NoRoute),
-        };
         if parsed.ttl <= 1 {
             return Err(DropReason::TtlExpired);
         }
@@ -427,7 +444,7 @@ impl<T: Token> Switch<T> {
         let out = downlinks[to.index()];
         let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
         rewrite(frame, parsed, out_port.peer_mac, out_port.mac);
-        let priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
+        let priority = self.priority_of(frame, parsed);
         Ok(Decision::Forward(Way {
             port: out,
             priority,
@@ -443,16 +460,25 @@ impl<T: Token> Switch<T> {
         frame: &mut [u8],
         parsed: &Parsed,
     ) -> Result<Decision, DropReason> {
-        let host = &self.hosts[usize::from(host)];
-        let mac = host.mac.ok_or(DropReason::UnresolvedNeighbor)?;
-        let port = host.port;
+        let Host { mac, port } = self.hosts[usize::from(host)];
         rewrite(frame, parsed, mac, self.ports[port].mac);
-        let priority = self.dscp_priority[usize::from(parsed.traffic_class >> 2)];
-        Ok(Decision::Forward(Way {
+        Ok(Decision::Forward(Way::plain(
             port,
-            priority,
-            count: Count::Nothing,
-        }))
+            self.priority_of(frame, parsed),
+        )))
+    }
+
+    /// The priority that a packet asks for; never that of the measured flow.
+    #[inline(always)]
+    pub(crate) fn priority_of(&self, frame: &[u8], parsed: &Parsed) -> u8 {
+        let network = usize::from(parsed.network);
+        match &self.pcp_priority {
+            // The innermost tag is the host's own; its PCP is the upper three bits (802.1Q, 9.6).
+            Some(table) if network > ethernet::HEADER_LEN => {
+                table[usize::from(frame[network - ethernet::TAG_LEN] >> 5)]
+            }
+            Some(_) | None => self.dscp_priority[usize::from(parsed.traffic_class >> 2)],
+        }
     }
 
     /// Into the queue; what was marked is counted as sent only if the queue took it.
@@ -489,7 +515,7 @@ impl<T: Token> Switch<T> {
 
 /// The fields a router changes: both MAC addresses, TTL and its checksum.
 #[inline(always)]
-fn rewrite(frame: &mut [u8], parsed: &Parsed, to: MacAddr, from: MacAddr) {
+pub(crate) fn rewrite(frame: &mut [u8], parsed: &Parsed, to: MacAddr, from: MacAddr) {
     ethernet::set_addresses(frame, to, from);
     let at = usize::from(parsed.network);
     if parsed.is_v6 {
@@ -512,7 +538,7 @@ fn flow_key(frame: &[u8], bth_at: usize, parsed: &Parsed) -> FlowKey {
 /// Hash of what keeps a packet on its path: addresses alone for fragments, whose ports are not in
 /// every piece; ports and destination QP where there are some.
 #[inline(always)]
-fn hash_of(frame: &[u8], parsed: &Parsed) -> u64 {
+pub(crate) fn hash_of(frame: &[u8], parsed: &Parsed) -> u64 {
     let at = usize::from(parsed.transport);
     let rest = match parsed.kind {
         Kind::Roce => {

@@ -1,12 +1,11 @@
-//! Packets that end in the switch: announcements of hosts, messages of other switches, ARP.
+//! Packets that end in the switch: announcements of hosts, messages of other switches.
 //!
 //! [`crate::forward`] hands them over when it has found that they are addressed to the switch and,
 //! from a host, that their sender is no other's.
 
 use packet::message::{FLAG_COUNTS, FLAG_SWITCH, Message, MessageKind};
-use packet::{Address, MacAddr, Parsed, arp, ethernet};
+use packet::{Address, MacAddr, Parsed, ethernet};
 
-use crate::config::PortKind;
 use crate::counters::Note;
 use crate::destination::Taken;
 use crate::drop::DropReason;
@@ -115,7 +114,9 @@ impl<T: Token> Switch<T> {
                 let Some(NextHop::Leaf(source)) = self.routes.lookup(parsed.source) else {
                     return Err(DropReason::BadMessage);
                 };
-                let Some(NextHop::Host(_)) = self.routes.lookup(parsed.destination) else {
+                let Some(NextHop::Host(_) | NextHop::Port(_)) =
+                    self.routes.lookup(parsed.destination)
+                else {
                     return Err(DropReason::BadMessage);
                 };
                 if header.fanout != self.spines || header.flags & needed != needed {
@@ -160,44 +161,6 @@ impl<T: Token> Switch<T> {
             if taken != Taken::Again {
                 return;
             }
-        }
-    }
-
-    /// The leaf is the gateway of its hosts: it answers for all addresses that are not theirs.
-    pub(crate) fn answer_arp(
-        &mut self,
-        in_port: usize,
-        port: &Port,
-        frame: &mut [u8],
-        parsed: &Parsed,
-    ) -> Result<Decision, DropReason> {
-        let at = usize::from(parsed.network);
-        let asked = match port.kind {
-            PortKind::Host => arp::read(frame, at).ok_or(DropReason::ArpIgnored)?,
-            PortKind::Fabric(_) => return Err(DropReason::ArpIgnored),
-        };
-        match self.routes.lookup(asked.sender) {
-            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {
-                let host = &mut self.hosts[usize::from(host)];
-                if !host.is_fixed && !asked.sender_mac.is_group() && host.address == asked.sender {
-                    host.mac = Some(asked.sender_mac);
-                }
-            }
-            _ => return Err(DropReason::SpoofedSource),
-        }
-        if !asked.is_request {
-            return Ok(Decision::Consume);
-        }
-        match self.routes.lookup(asked.target) {
-            Some(NextHop::Host(host)) if self.hosts[usize::from(host)].port == in_port => {
-                Err(DropReason::ArpIgnored)
-            }
-            Some(_) => {
-                arp::answer(frame, at, port.mac);
-                self.counters.note(Note::ArpAnswered);
-                Ok(Decision::Reply)
-            }
-            None => Err(DropReason::ArpIgnored),
         }
     }
 }

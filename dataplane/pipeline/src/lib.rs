@@ -13,6 +13,7 @@
 //! bottom.
 
 pub mod announced;
+pub mod bucket;
 pub mod config;
 pub mod counters;
 pub mod destination;
@@ -20,10 +21,16 @@ pub mod drop;
 pub mod fault;
 pub mod flow_table;
 pub mod forward;
+pub(crate) mod gateway;
 pub mod hear;
+pub mod icmp;
+pub mod link;
 pub mod link_state;
+pub mod neighbor;
 pub mod port;
+pub mod red;
 pub mod report;
+pub mod resolve;
 pub mod route;
 pub mod source;
 pub mod speak;
@@ -36,7 +43,8 @@ pub mod types;
 pub mod window;
 
 pub use config::{
-    HostConfig, Mark, Measurement, Peer, PortConfig, PortKind, QueueConfig, Role, SwitchConfig,
+    EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
+    PortKind, QueueConfig, Role, SwitchConfig,
 };
 pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;

@@ -91,6 +91,12 @@ impl<T> Queues<T> {
         bytes[usize::from(priority)..].iter().sum()
     }
 
+    /// Bytes queued on `port` at `priority` alone.
+    #[inline(always)]
+    pub fn queue_bytes(&self, port: usize, priority: u8) -> u64 {
+        self.ports[port].bytes[usize::from(priority)]
+    }
+
     /// Puts a packet of `len` bytes into a queue, or gives it back with the reason.
     #[inline]
     pub fn enqueue(
@@ -191,13 +197,22 @@ impl<T> Queues<T> {
         self.ports[port].up
     }
 
-    /// Takes the link of `port` up or down. What a dead link had queued goes to `flush`.
-    pub fn set_up(&mut self, port: usize, up: bool, mut flush: impl FnMut(T)) {
+    /// Takes the link of `port` up or down. What a dead link has queued waits for
+    /// [`Queues::flush`].
+    pub fn set_up(&mut self, port: usize, up: bool) {
         self.ports[port].up = up;
-        while !up && let Some((token, _)) = self.pop(port) {
-            self.ports[port].counters.flushed += 1;
-            flush(token);
+    }
+
+    /// The next packet that is queued on a port which is down, and its priority.
+    pub fn flush(&mut self, port: usize) -> Option<(T, u8)> {
+        let egress = &self.ports[port];
+        if egress.up || egress.busy == 0 {
+            return None;
         }
+        let priority = 7 - egress.busy.leading_zeros() as u8;
+        let (token, _) = self.pop(port)?;
+        self.ports[port].counters.flushed += 1;
+        Some((token, priority))
     }
 
     /// Packets queued on `port`.
@@ -239,6 +254,8 @@ mod tests {
             slack_ns,
             overhead_bytes: 24,
             dscp_priority: [0; 64],
+            pcp_priority: None,
+            ecn: [None; 8],
         };
         Queues::new(
             &config,
@@ -306,9 +323,10 @@ mod tests {
             ),
             (1200, 600, 0)
         );
-        let mut flushed = Vec::new();
-        q.set_up(0, false, |token| flushed.push(token));
-        assert_eq!(flushed, [3, 1]);
+        assert_eq!(q.flush(0), None, "nothing is taken from a live link");
+        q.set_up(0, false);
+        let flushed: Vec<_> = std::iter::from_fn(|| q.flush(0)).collect();
+        assert_eq!(flushed, [(3, 1), (1, 0)]);
         assert_eq!(q.enqueue(0, 0, 6, 10), Err((6, DropReason::LinkDown)));
         q.enqueue(1, 1, 5, 10).unwrap();
         assert!(q.is_conserved());

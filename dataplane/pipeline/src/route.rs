@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use packet::Address;
 
-use crate::types::{LeafId, mix};
+use crate::types::{LeafId, SpineId, mix};
 
 /// An address prefix. IPv4 prefixes have lengths 96 to 128 here, as their mapped form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,6 +28,11 @@ impl Prefix {
     #[inline(always)]
     pub fn contains(&self, address: Address) -> bool {
         mask(address, self.len) == self.address.0
+    }
+
+    /// Whether all of `other` lies in it.
+    pub fn covers(&self, other: &Prefix) -> bool {
+        self.len <= other.len && self.contains(other.address)
     }
 
     /// Whether it shares an address with `other`.
@@ -98,6 +103,10 @@ impl fmt::Debug for Prefix {
 pub enum NextHop {
     /// A host of this leaf, by its place in the host table.
     Host(u16),
+    /// A host port that owns the prefix: whoever of it is there is learned.
+    Port(u16),
+    /// A spine itself, from a leaf: its own address.
+    Spine(SpineId),
     /// A leaf (from a leaf: over a spine; from a spine: down).
     Leaf(LeafId),
 }

@@ -135,14 +135,17 @@ impl<T: Token> Switch<T> {
     /// A spine tells every leaf which leaves it reaches.
     pub(crate) fn send_link_state<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         let mut reaches = LeafSet::EMPTY;
-        let State::Spine(spine) = &mut self.state else {
+        let State::Spine(spine) = &self.state else {
             return;
         };
         for (leaf, &port) in spine.downlinks.iter().enumerate() {
-            if port != NO_PORT && self.queues.is_up(port) && self.ports[port].enabled {
+            if port != NO_PORT && self.is_usable(port) {
                 reaches.insert(leaf);
             }
         }
+        let State::Spine(spine) = &mut self.state else {
+            return;
+        };
         spine.next_message_at = now.plus(self.link_state_ns.unwrap_or(u64::MAX));
         spine.sequence = spine.sequence.wrapping_add(1);
         let header = Header {

@@ -8,9 +8,11 @@ use packet::MacAddr;
 use crate::config::{Peer, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::Destination;
-use crate::drop::DropReason;
+use crate::gateway::{self, Gateway};
+use crate::link::Holds;
 use crate::link_state::LinkState;
 use crate::port::{MEASURED, Queues};
+use crate::red::Red;
 use crate::report::{Command, Report};
 use crate::route::RouteTable;
 use crate::source::Source;
@@ -29,13 +31,11 @@ pub(crate) struct Port {
     pub(crate) enabled: bool,
 }
 
-/// A host as the packet path sees it.
+/// A host whose MAC address is configured, as the packet path sees it. No route leads to one whose
+/// is not: it is learned.
 #[derive(Clone, Copy)]
 pub(crate) struct Host {
-    pub(crate) address: packet::Address,
-    pub(crate) mac: Option<MacAddr>,
-    /// Configured, so no ARP changes it.
-    pub(crate) is_fixed: bool,
+    pub(crate) mac: MacAddr,
     pub(crate) port: usize,
 }
 
@@ -78,6 +78,12 @@ pub struct Switch<T> {
     pub(crate) counters: Counters,
     pub(crate) state: State,
     pub(crate) dscp_priority: [u8; 64],
+    /// Priorities of tagged packets, if their PCP counts and not their DSCP.
+    pub(crate) pcp_priority: Option<[u8; 8]>,
+    /// ECN marking, if any queue has it.
+    red: Option<Box<Red>>,
+    pub(crate) gateway: Gateway,
+    pub(crate) holds: Holds,
     pub(crate) message_port: u16,
     pub(crate) leaves: u16,
     pub(crate) spines: u16,
@@ -153,13 +159,11 @@ impl<T: Token> Switch<T> {
                 .hosts
                 .iter()
                 .map(|host| Host {
-                    address: host.address,
-                    mac: host.mac,
-                    is_fixed: host.mac.is_some(),
+                    mac: host.mac.unwrap_or_default(),
                     port: usize::from(host.port),
                 })
                 .collect(),
-            routes: RouteTable::new(&config.routes),
+            routes: RouteTable::new(&gateway::routes(config)),
             queues: Queues::new(
                 &config.queue,
                 config.ports.iter().map(|p| (p.rate_bps, p.frame_max_bytes)),
@@ -170,6 +174,16 @@ impl<T: Token> Switch<T> {
                 .queue
                 .dscp_priority
                 .map(|priority| priority.min(MEASURED - 1)),
+            pcp_priority: config
+                .queue
+                .pcp_priority
+                .map(|table| table.map(|priority| priority.min(MEASURED - 1))),
+            red: config.queue.ecn.iter().any(Option::is_some).then(|| {
+                let rates = config.ports.iter().map(|port| port.rate_bps);
+                Box::new(Red::new(&config.queue, rates, config.seed))
+            }),
+            gateway: Gateway::new(config),
+            holds: Holds::new(config.hold_down_ns, config.ports.len()),
             message_port: config.message_port,
             leaves: config.leaves,
             spines: config.spines,
@@ -199,6 +213,7 @@ impl<T: Token> Switch<T> {
 
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        self.end_holds(now, sink);
         match &mut self.state {
             State::Leaf(_) => self.tick_leaf(now, sink),
             State::Spine(spine) => {
@@ -235,27 +250,6 @@ impl<T: Token> Switch<T> {
         self.open_window(now, sink);
     }
 
-    /// The link of `port` went up or down. What a dead link had queued is dropped as `link-down`.
-    pub fn set_link<S: Sink<T>>(&mut self, now: Nanos, port: PortId, up: bool, sink: &mut S) {
-        let index = port.index();
-        if self.queues.is_up(index) == up {
-            return;
-        }
-        let counters = &mut self.counters;
-        self.queues.set_up(index, up, |token| {
-            counters.queued -= 1;
-            counters.drops[DropReason::LinkDown.index()] += 1;
-            sink.discard(token, DropReason::LinkDown);
-        });
-        // What comes over the link is affected by its state alone, not by what routing may use.
-        if let (State::Leaf(leaf), PortKind::Fabric(Peer::Spine(spine))) =
-            (&mut self.state, self.ports[index].kind)
-        {
-            leaf.destination.set_link(spine.index(), up);
-        }
-        self.link_changed(now, index, sink);
-    }
-
     /// Carries out a command of control.
     pub fn apply<S: Sink<T>>(&mut self, now: Nanos, command: Command, sink: &mut S) {
         match command {
@@ -286,7 +280,7 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    fn link_changed<S: Sink<T>>(&mut self, now: Nanos, port: usize, sink: &mut S) {
+    pub(crate) fn link_changed<S: Sink<T>>(&mut self, now: Nanos, port: usize, sink: &mut S) {
         self.note_link(port);
         match &mut self.state {
             State::Leaf(_) => self.apply_usable(now, sink),
@@ -295,8 +289,13 @@ impl<T: Token> Switch<T> {
         }
     }
 
+    /// Whether routing may use the link of a port now.
+    pub(crate) fn is_usable(&self, port: usize) -> bool {
+        self.queues.is_up(port) && self.ports[port].enabled && !self.holds.is_held(port)
+    }
+
     fn note_link(&mut self, port: usize) {
-        let usable = self.queues.is_up(port) && self.ports[port].enabled;
+        let usable = self.is_usable(port);
         if let (State::Leaf(leaf), PortKind::Fabric(Peer::Spine(spine))) =
             (&mut self.state, self.ports[port].kind)
         {
@@ -363,13 +362,24 @@ impl<T: Token> Switch<T> {
         &mut self,
         port: usize,
         priority: u8,
-        token: T,
+        mut token: T,
         sink: &mut S,
     ) -> bool {
         let len = token.wire_len();
+        let is_marked = match &mut self.red {
+            None => false,
+            Some(red) => {
+                let depth = self.queues.queue_bytes(port, priority);
+                red.marks(port, usize::from(priority), depth)
+                    && packet::ecn::mark(token.header_mut())
+            }
+        };
         match self.queues.enqueue(port, priority, token, len) {
             Ok(()) => {
                 self.counters.queued += 1;
+                if is_marked {
+                    self.counters.note(Note::EcnMarked);
+                }
                 true
             }
             Err((token, reason)) => {
@@ -447,12 +457,5 @@ impl<T: Token> Switch<T> {
     /// Both conservation laws: of the switch and of every port.
     pub fn is_conserved(&self) -> bool {
         self.counters.is_conserved() && self.queues.is_conserved()
-    }
-
-    /// Drops all that is queued, so that every token is back with its owner.
-    pub fn drain<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
-        for port in 0..self.ports.len() {
-            self.set_link(now, PortId(port as u16), false, sink);
-        }
     }
 }

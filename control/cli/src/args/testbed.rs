@@ -61,6 +61,12 @@ pub(crate) struct TestbedArgs {
     /// How often spines tell which downlinks they have [default: 100ms]
     #[arg(long, value_name = "T", help_heading = "Fabric")]
     link_state: Option<Time>,
+    /// How long a fabric link that came back is not used [default: 10ms]
+    #[arg(long, value_name = "T", help_heading = "Fabric")]
+    hold_down: Option<Time>,
+    /// Mark congestion by ECN, from 400kB of queue at 100Gbps, in proportion to the rate
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Fabric")]
+    ecn: Option<bool>,
     /// all-to-all, ring-allreduce, permutation, incast, pairs or idle [default: all-to-all]
     #[arg(long, value_name = "W", help_heading = "Traffic")]
     workload: Option<Workload>,
@@ -203,6 +209,8 @@ impl TestbedArgs {
             interleave: self.interleave,
             message_port: self.message_port,
             link_state: self.link_state,
+            hold_down: self.hold_down,
+            ecn: self.ecn,
             pcap_dir: self.pcap_dir.clone(),
             trace: self.trace.clone(),
             socket: self.socket.clone(),

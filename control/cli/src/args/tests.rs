@@ -48,8 +48,9 @@ fn every_flag_lands_in_its_setting() {
          --spray random --tie random --evidence receive-only --mark all --sensitivity 0.65 \
          --p0 2e-5 --alpha 0.1% --p-min 100 --announce host --recovery go-back-n --seed 7 \
          --fail leaf3>spine2:drop=0.01 --fail leaf0-spine0:delay=5us --disable leaf1>spine1 \
-         --limit 5s --pcap-dir /tmp/captures --queue-limit 64KiB --window-packets 32 --step 5us \
-         --burst 16 --interleave --message-port 4000 --link-state 50ms --trace /tmp/trace \
+         --limit 5s --pcap-dir /tmp/captures --queue-limit 2MiB --window-packets 32 --step 5us \
+         --burst 16 --interleave --message-port 4000 --link-state 50ms --hold-down 20ms --ecn \
+         --trace /tmp/trace \
          --socket /tmp/socket --json - -- --log-level=debug",
     )
     .unwrap();
@@ -61,9 +62,9 @@ fn every_flag_lands_in_its_setting() {
         "tie": "random", "evidence": "receive-only", "mark": "all", "p0": "0.00002",
         "alpha": "0.001", "announce": "host", "recovery": "go-back-n", "seed": 7,
         "faults": ["leaf3>spine2:drop=0.01", "leaf0>spine0:delay=5us", "spine0>leaf0:delay=5us"],
-        "disabled": ["leaf1>spine1"], "limit": "5s", "queue_limit": "64KiB",
+        "disabled": ["leaf1>spine1"], "limit": "5s", "queue_limit": "2MiB",
         "window_packets": 32, "step": "5us", "burst": 16, "interleave": true,
-        "message_port": 4000, "link_state": "50ms", "sensitivity": 0.65, "p_min": 100,
+        "message_port": 4000, "link_state": "50ms", "hold_down": "20ms", "ecn": true, "sensitivity": 0.65, "p_min": 100,
         "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket",
     });
     assert_eq!(json, expected);

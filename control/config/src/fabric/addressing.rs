@@ -8,6 +8,16 @@ pub fn host_address(leaf: u16, n: u16) -> Address {
     Address::v4(10 << 24 | u32::from(leaf & 0xff) << 16 | u32::from(n + 1))
 }
 
+/// 10.LEAF.255.254: the leaf itself, gateway of its hosts.
+pub fn leaf_address(leaf: u16) -> Address {
+    Address::v4(10 << 24 | u32::from(leaf & 0xff) << 16 | 0xfffe)
+}
+
+/// 10.(128+SPINE).0.1: a spine itself. Leaves are 0 to 127.
+pub fn spine_address(spine: u16) -> Address {
+    Address::v4(10 << 24 | u32::from(128 | spine & 0x7f) << 16 | 1)
+}
+
 /// 10.LEAF.0.0/16: all hosts of a leaf.
 pub fn leaf_prefix(leaf: u16) -> Prefix {
     let text = format!("10.{}.0.0/16", leaf & 0xff);

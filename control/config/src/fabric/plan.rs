@@ -3,13 +3,14 @@
 use detector::{LeafId, Link, SpineId};
 use packet::MacAddr;
 use pipeline::{
-    HostConfig, Measurement, NextHop, Peer, PortConfig, PortId, PortKind, QueueConfig, Role, Route,
-    SwitchConfig,
+    GatewayConfig, HostConfig, Measurement, NextHop, Peer, PortConfig, PortId, PortKind,
+    QueueConfig, Role, Route, SwitchConfig,
 };
 
 use super::{
-    DSCP_PRIORITY, FabricHost, FabricLink, FabricSwitch, OVERHEAD_BYTES, frame_max_bytes,
-    host_address, host_mac, leaf_prefix, path_delay_ns_max, port_mac, seed_of, sizing,
+    DSCP_PRIORITY, ECN_DEFAULT, FabricHost, FabricLink, FabricSwitch, OVERHEAD_BYTES,
+    frame_max_bytes, host_address, host_mac, leaf_address, leaf_prefix, path_delay_ns_max,
+    port_mac, seed_of, sizing, spine_address,
 };
 use crate::quantity::Rate;
 use crate::testbed::TestbedConfig;
@@ -46,6 +47,10 @@ impl Plan<'_> {
             ports.push(self.port(own, self.uplink(spine), kind, peer, config.link_rate));
         }
         routes.extend(self.leaf_routes(Some(leaf)));
+        routes.extend((0..config.spines).map(|spine| Route {
+            prefix: pipeline::Prefix::host(spine_address(spine)),
+            next: NextHop::Spine(pipeline::SpineId(spine)),
+        }));
         let role = Role::Leaf(pipeline::LeafId(leaf));
         self.switch(LeafId(leaf).to_string(), role, ports, hosts, routes)
     }
@@ -112,6 +117,12 @@ impl Plan<'_> {
             slack_ns: 2 * config.step.nanos(),
             overhead_bytes: OVERHEAD_BYTES,
             dscp_priority: DSCP_PRIORITY,
+            pcp_priority: None,
+            ecn: [config.ecn.then_some(ECN_DEFAULT); 8],
+        };
+        let address = match role {
+            Role::Leaf(leaf) => leaf_address(leaf.0),
+            Role::Spine(spine) => spine_address(spine.0),
         };
         let config = SwitchConfig {
             role,
@@ -131,6 +142,11 @@ impl Plan<'_> {
                 ..sizing::MEASUREMENT
             },
             link_state_ns: Some(config.link_state.nanos()),
+            hold_down_ns: config.hold_down.nanos(),
+            gateway: GatewayConfig {
+                addresses: vec![address],
+                ..GatewayConfig::default()
+            },
             seed: seed_of(config.seed, &name),
         };
         FabricSwitch { name, config }

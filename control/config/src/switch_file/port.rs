@@ -86,12 +86,20 @@ pub(super) fn kind(
                 "a host port has none; take it out, and list its hosts".into(),
             );
         }
-        if port.hosts.is_empty() {
+        if port.hosts.is_empty() && port.prefixes.is_empty() {
             let message = "a host port needs the addresses behind it, for it takes packets from \
-                           no others; add hosts = [{ address = \"10.0.0.1\" }]";
+                           no others; add hosts = [{ address = \"10.0.0.1\" }], or prefixes = \
+                           [\"10.0.0.0/24\"]";
             return wrong("hosts", message.into());
         }
         return Ok(PortKind::Host);
+    }
+    if !port.prefixes.is_empty() {
+        let message = format!(
+            "{} has none; take them out, or write a [[route]]",
+            port.kind.with_article()
+        );
+        return wrong("prefixes", message);
     }
     if !port.hosts.is_empty() {
         let message = format!(

@@ -7,7 +7,7 @@ use packet::MacAddr;
 use serde::{Deserialize, Deserializer};
 
 use crate::choice::{Mark, Preset, Spray, Tie};
-use crate::quantity::{Bytes, Rate, Time, text};
+use crate::quantity::{Bytes, Probability, Rate, Time, text};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -25,6 +25,8 @@ pub(super) struct Switch {
     #[serde(default)]
     pub(super) queue: Queue,
     #[serde(default)]
+    pub(super) gateway: Gateway,
+    #[serde(default)]
     pub(super) measurement: Measurement,
     #[serde(default)]
     pub(super) eal: Eal,
@@ -38,6 +40,7 @@ pub(super) struct Fabric {
     pub(super) message_port: Option<u16>,
     /// A time, or `off`.
     pub(super) link_state: Option<String>,
+    pub(super) hold_down: Option<Time>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -55,6 +58,8 @@ pub(super) struct Port {
     pub(super) accept_any_mac: bool,
     #[serde(default)]
     pub(super) hosts: Vec<Host>,
+    #[serde(default)]
+    pub(super) prefixes: Vec<String>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -68,7 +73,8 @@ pub(super) struct Host {
 #[serde(deny_unknown_fields)]
 pub(super) struct Route {
     pub(super) prefix: String,
-    pub(super) leaf: String,
+    pub(super) leaf: Option<String>,
+    pub(super) spine: Option<String>,
 }
 
 #[derive(Deserialize, Debug, Default)]
@@ -87,6 +93,28 @@ pub(super) struct Queue {
     pub(super) overhead: Option<u32>,
     #[serde(default)]
     pub(super) dscp: BTreeMap<String, u8>,
+    pub(super) pcp: Option<BTreeMap<String, u8>>,
+    pub(super) ecn: Option<Ecn>,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Ecn {
+    pub(super) kmin: Option<Bytes>,
+    pub(super) kmax: Option<Bytes>,
+    pub(super) pmax: Option<Probability>,
+    pub(super) priorities: Option<Vec<u8>>,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Gateway {
+    #[serde(default)]
+    pub(super) addresses: Vec<String>,
+    pub(super) icmp: Option<u32>,
+    pub(super) neighbors: Option<u32>,
+    pub(super) neighbor_age: Option<Time>,
+    pub(super) neighbor_ask: Option<Time>,
 }
 
 #[derive(Deserialize, Debug, Default)]

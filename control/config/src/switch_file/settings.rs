@@ -4,7 +4,7 @@ use packet::message::DEFAULT_PORT;
 use pipeline::{PortConfig, PortKind, QueueConfig};
 use serde::Deserialize;
 
-use super::raw;
+use super::{classes, raw};
 use crate::choice::{Mark, Preset, Tie};
 use crate::error::ConfigError;
 use crate::fabric::{DSCP_PRIORITY, OVERHEAD_BYTES};
@@ -50,7 +50,7 @@ pub struct EalSpec {
     pub arguments: Vec<String>,
 }
 
-fn within<T: PartialOrd + std::fmt::Display>(
+pub(super) fn within<T: PartialOrd + std::fmt::Display>(
     key: &str,
     value: T,
     least: T,
@@ -97,6 +97,14 @@ pub(super) fn link_state_ns(fabric: &raw::Fabric) -> Result<Option<u64>, ConfigE
     within(key, time, least, most).map(|time| Some(time.nanos()))
 }
 
+/// How long a fabric link that came back is not used: one interval of link state unless said, so
+/// that what the spine reaches has been heard, and a link that flaps faster stays out.
+pub(super) fn hold_down_ns(fabric: &raw::Fabric) -> Result<u64, ConfigError> {
+    let time = fabric.hold_down.unwrap_or(Time::new(100_000_000));
+    let most = Time::new(3_600_000_000_000);
+    within("fabric.hold_down", time, Time::new(0), most).map(Time::nanos)
+}
+
 pub(super) fn queue(raw: &raw::Queue, ports: &[PortConfig]) -> Result<QueueConfig, ConfigError> {
     let limit = raw.limit.unwrap_or(Bytes::new(1 << 20));
     let frame = Bytes::new(u64::from(largest_frame(ports)));
@@ -113,24 +121,7 @@ pub(super) fn queue(raw: &raw::Queue, ports: &[PortConfig]) -> Result<QueueConfi
     let slack = raw.slack.unwrap_or(Time::new(20_000));
     let slack = within("queue.slack", slack, Time::new(0), Time::new(1_000_000_000))?;
     let mut dscp_priority = DSCP_PRIORITY;
-    for (dscp, &priority) in &raw.dscp {
-        let key = format!("queue.dscp.{dscp}");
-        let Some(slot) = dscp
-            .parse()
-            .ok()
-            .and_then(|dscp: usize| dscp_priority.get_mut(dscp))
-        else {
-            let message = format!("\"{dscp}\" is no DSCP; choose 0 to 63");
-            return Err(ConfigError::new(key, message));
-        };
-        if priority > 6 {
-            let message = format!(
-                "{priority} is no priority of a DSCP; choose 0 to 6 (7 belongs to the measured flow)"
-            );
-            return Err(ConfigError::new(key, message));
-        }
-        *slot = priority;
-    }
+    classes::read_map("dscp", &raw.dscp, &mut dscp_priority)?;
     Ok(QueueConfig {
         limit_bytes: limit.bytes(),
         packets_max: within("queue.packets", packets, 64, 1 << 20)?,
@@ -142,6 +133,8 @@ pub(super) fn queue(raw: &raw::Queue, ports: &[PortConfig]) -> Result<QueueConfi
             64,
         )?,
         dscp_priority,
+        pcp_priority: classes::pcp(raw)?,
+        ecn: classes::ecn(raw, limit, ports)?,
     })
 }
 

@@ -41,6 +41,11 @@ impl TestbedConfig {
             interleave: false,
             message_port: packet::message::DEFAULT_PORT,
             link_state: Time::new(100_000_000),
+            // A tenth of the link-state interval: a testbed's links do not bounce, and its runs
+            // are short.
+            hold_down: Time::new(10_000_000),
+            // Marking slows senders that heed it, and the calibrated noise is that of full load.
+            ecn: false,
             sensitivity: None,
             p_min: None,
             pcap_dir: None,

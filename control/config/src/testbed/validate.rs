@@ -57,6 +57,12 @@ impl TestbedConfig {
             self.link_state,
             Time::new(1_000_000)..=Time::new(10_000_000_000),
         )?;
+        within(
+            "hold_down",
+            self.hold_down,
+            Time::new(0)..=Time::new(3_600_000_000_000),
+        )?;
+        self.check_ecn()?;
         let frame = Bytes::new(u64::from(fabric::frame_max_bytes(self)));
         if self.queue_limit < frame {
             let limit = self.queue_limit;
@@ -67,6 +73,22 @@ impl TestbedConfig {
             return Err(ConfigError::new("queue_limit", message));
         }
         within("queue_limit", self.queue_limit, frame..=Bytes::new(1 << 30))
+    }
+
+    /// Packets must be marked before they are dropped.
+    fn check_ecn(&self) -> Result<(), ConfigError> {
+        let rate = self.link_rate.max(self.host_rate).bits_per_second();
+        let kmax = Bytes::new(fabric::ECN_DEFAULT.thresholds_bytes(rate).1);
+        if !self.ecn || kmax <= self.queue_limit {
+            return Ok(());
+        }
+        let message = format!(
+            "at {} everything is marked from {kmax} of queue on, beyond queue_limit {}; raise \
+             queue_limit, or leave ecn false",
+            Rate::new(rate),
+            self.queue_limit
+        );
+        Err(ConfigError::new("ecn", message))
     }
 
     fn check_traffic(&self) -> Result<(), ConfigError> {

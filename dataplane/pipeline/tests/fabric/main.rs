@@ -1,8 +1,13 @@
 //! Whole fabrics of the pipeline alone: what is measured is what was lost, and nothing else moves.
 
+mod classes;
+mod gateway;
+mod links;
 mod mutated;
+mod neighbors;
 mod net;
 mod no_alloc;
+mod ping;
 mod random;
 mod reasons;
 mod windows;

@@ -169,9 +169,13 @@ pub(crate) fn config(index: u16, measurement: &Measurement) -> SwitchConfig {
             slack_ns: 100_000,
             overhead_bytes: 24,
             dscp_priority: std::array::from_fn(|dscp| (dscp as u8 >> 3).min(6)),
+            pcp_priority: None,
+            ecn: [None; 8],
         },
         measurement: measurement.clone(),
         link_state_ns: None,
+        hold_down_ns: 0,
+        gateway: GatewayConfig::default(),
         seed: 42 + u64::from(index),
     }
 }

@@ -6,6 +6,8 @@ use packet::{Opcode, ROCE_PORT, be, ethernet, message};
 use pipeline::report::Command;
 use pipeline::*;
 
+use crate::gateway::*;
+use crate::neighbors::*;
 use crate::net::*;
 
 /// A packet in two buffers.
@@ -92,6 +94,16 @@ fn after(reason: DropReason) -> Net {
         DropReason::NotForUs => once(changed(0, &[2, 9, 9, 9, 9, 9])),
         DropReason::Multicast => once(changed(0, &[0xff; 6])),
         DropReason::ArpIgnored => once(changed(12, &[0x08, 0x06])),
+        DropReason::DiscoveryIgnored => {
+            let mut frame = solicitation(host_mac(0), host(0, true), host(1, true));
+            frame.0[57] ^= 1;
+            once(frame)
+        }
+        DropReason::NoService => {
+            let mut net = Net::new(with_addresses, false);
+            net.send(0, probe(0, gateway(0, false), 9));
+            net
+        }
         DropReason::SpoofedSource => once(changed(26, &[10, 2, 0, 1])),
         DropReason::NoRoute => once(changed(30, &[11, 0, 0, 1])),
         DropReason::Transit => {
@@ -277,14 +289,56 @@ fn noting(note: Note) -> Net {
             net.run(50_000, &mut perfect);
         }
         Note::ArpAnswered => {
-            let mut frame = vec![0u8; 42];
-            ethernet::set_addresses(&mut frame, packet::MacAddr::BROADCAST, host_mac(0));
-            be::put16(&mut frame, 12, ethernet::ARP);
-            frame[14..22].copy_from_slice(&[0, 1, 8, 0, 6, 4, 0, 1]);
-            frame[22..28].copy_from_slice(&host_mac(0).0);
-            frame[28..32].copy_from_slice(&[10, 0, 0, 1]);
-            frame[38..42].copy_from_slice(&[10, 1, 0, 1]);
-            net.send(0, Frame(frame));
+            net.send(0, arp_request(host_mac(0), "10.0.0.1", "10.1.0.1"));
+        }
+        Note::DiscoveryAnswered | Note::RouterSolicitations | Note::EchoAnswered => {
+            net = Net::new(with_addresses, false);
+            let frames = [
+                solicitation(host_mac(0), host(0, true), host(1, true)),
+                router_solicitation(host_mac(0), address("fe80::1")),
+                ping(0, gateway(0, false), 64, 1),
+            ];
+            frames.into_iter().for_each(|frame| net.send(0, frame));
+        }
+        Note::NeighborsAsked | Note::NeighborsFull => {
+            net = Net::new(with_prefixes, false);
+            for n in 0..9 {
+                let from = format!("10.0.9.{n}");
+                net.send(0, arp_request(host_mac(0), &from, "10.0.0.254"));
+            }
+            net.now = net.now.plus(1_000_000);
+            net.send(
+                0,
+                frame(0, host(0, false), address("10.0.9.77"), 9, 132, &[0; 8]),
+            );
+        }
+        Note::IcmpErrorsSent | Note::IcmpRateLimited => {
+            net = Net::new(with_addresses, false);
+            (0..200).for_each(|_| net.send(0, probe(0, host(1, false), 1)));
+        }
+        Note::IcmpUnsent => {
+            net = Net::new(with_addresses, false);
+            net.sinks[0].is_out_of_memory = true;
+            net.send(0, probe(0, host(1, false), 1));
+        }
+        Note::EcnMarked => {
+            net = Net::new(
+                |config| {
+                    let ecn = EcnConfig {
+                        kmin_bytes: 0,
+                        kmax_bytes: 0,
+                        pmax_ppm: 0,
+                        at_rate_bps: None,
+                    };
+                    config.queue.ecn = [Some(ecn); 8];
+                },
+                false,
+            );
+            (0..100).for_each(|n| net.send(0, data(0, 1, 7, n)));
+        }
+        Note::Resprayed => {
+            (0..100).for_each(|n| net.send(0, data(0, 1, 7, n)));
+            net.set_link(0, 1, false);
         }
     }
     net
