@@ -75,7 +75,8 @@ fn owners(config: &SwitchConfig, frames: &[Vec<u8>], named: &[usize]) -> Vec<usi
             let port = config.ports.iter().position(|port| port.kind == downlink);
             port.or(over_fabric)
         }
-        None => over_fabric,
+        Some(NextHop::Port(port)) => Some(usize::from(port)),
+        Some(NextHop::Spine(_)) | None => over_fabric,
     };
     let mut by_mac: BTreeMap<[u8; 6], usize> = BTreeMap::new();
     let mut owners: Vec<Option<usize>> = Vec::with_capacity(frames.len());
