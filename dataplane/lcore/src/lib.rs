@@ -4,6 +4,7 @@
 //! ([`wire`]), hosts at its edge ([`hosts`]). The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
+pub mod bench;
 pub mod ecn;
 pub mod fabric;
 pub mod failure;
