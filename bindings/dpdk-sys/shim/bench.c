@@ -3,6 +3,7 @@
  */
 #include <string.h>
 
+#include <rte_byteorder.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
@@ -13,7 +14,7 @@
 #define TTL_AT 22
 #define CHECKSUM_AT 24
 #define FLAGS_AT 46
-#define PSN_AT 51
+#define PSN_AT 50
 
 static inline void restamp(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_stamp *stamp)
 {
@@ -23,16 +24,17 @@ static inline void restamp(struct rte_mbuf *const *mbufs, uint32_t count, struct
 		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (uint32_t i = 0; i < count; i++) {
 		uint8_t *data = rte_pktmbuf_mtod(mbufs[i], uint8_t *);
+		uint32_t word;
 
 		if (rte_pktmbuf_data_len(mbufs[i]) < SHIM_STAMP_FRAME_BYTES)
 			continue;
 		memcpy(data, stamp->macs, sizeof(stamp->macs));
 		data[TTL_AT] = stamp->ttl;
 		memcpy(data + CHECKSUM_AT, stamp->checksum, sizeof(stamp->checksum));
-		data[FLAGS_AT] = stamp->flags;
-		data[PSN_AT] = (uint8_t)(psn >> 16);
-		data[PSN_AT + 1] = (uint8_t)(psn >> 8);
-		data[PSN_AT + 2] = (uint8_t)psn;
+		/* Whole words, as a parser reads them: single bytes would stall its loads. */
+		memcpy(data + FLAGS_AT, stamp->flags_qp, sizeof(stamp->flags_qp));
+		word = rte_cpu_to_be_32(psn);
+		memcpy(data + PSN_AT, &word, sizeof(word));
 		psn = (psn + 1) & 0xffffff;
 	}
 	stamp->psn = psn;

@@ -18,8 +18,8 @@ struct shim_stamp {
 	uint8_t macs[SHIM_STAMP_MACS_BYTES];
 	uint8_t checksum[2];
 	uint8_t ttl;
-	uint8_t flags; /* the BTH's byte with the mark */
-	uint32_t psn;  /* of the next frame */
+	uint8_t flags_qp[4]; /* the BTH's word with the mark and the destination QP */
+	uint32_t psn;	     /* of the next frame */
 };
 
 struct shim_queue {

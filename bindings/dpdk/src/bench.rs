@@ -16,9 +16,10 @@ const TX_MAX: usize = 64;
 const TTL: usize = 22;
 const CHECKSUM: usize = 24;
 const FLAGS: usize = 46;
-const PSN: usize = 51;
+/// AckReq and the PSN.
+const PSN: usize = 50;
 
-/// Gives frames their MAC addresses, TTL, checksum, BTH flags and the next PSN.
+/// Gives frames their MAC addresses, TTL, checksum, BTH flags, destination QP and the next PSN.
 #[derive(Debug, Clone)]
 pub struct Stamp(sys::shim_stamp);
 
@@ -31,8 +32,8 @@ impl Stamp {
             macs: *head.first_chunk()?,
             checksum: [head[CHECKSUM], head[CHECKSUM + 1]],
             ttl: head[TTL],
-            flags: head[FLAGS],
-            psn: u32::from_be_bytes([0, head[PSN], head[PSN + 1], head[PSN + 2]]),
+            flags_qp: *head[FLAGS..].first_chunk()?,
+            psn: u32::from_be_bytes(*head[PSN..].first_chunk()?) & 0x00ff_ffff,
         }))
     }
 
@@ -81,7 +82,7 @@ mod tests {
     #[test]
     fn frames_are_restamped() {
         let mut template = [0x11_u8; 64];
-        template[PSN..PSN + 3].fill(0xff);
+        template[PSN + 1..PSN + 4].fill(0xff);
         let mut stamp = Stamp::of(&template).unwrap();
         assert!(Stamp::of(&template[..53]).is_none());
         let pool = test_support::pool("bench_stamp", 7, 64);
@@ -92,18 +93,18 @@ mod tests {
             burst.push(mbuf).unwrap();
         }
         stamp.apply(&mut burst);
-        let psn = |place: usize| burst[place].data()[PSN..PSN + 3].to_vec();
-        assert_eq!((psn(0), psn(1)), (vec![0xff; 3], vec![0; 3]));
+        let psn = |place: usize| burst[place].data()[PSN..PSN + 4].to_vec();
+        assert_eq!((psn(0), psn(1)), (vec![0, 0xff, 0xff, 0xff], vec![0; 4]));
         assert_eq!(stamp.next_psn(), 1);
         let stamped = [
             (0..12),
             (TTL..TTL + 1),
             (CHECKSUM..CHECKSUM + 2),
-            (FLAGS..FLAGS + 1),
+            (FLAGS..FLAGS + 4),
         ];
         for (at, &byte) in burst[1].data().iter().enumerate() {
             let is_stamped = stamped.iter().any(|range| range.contains(&at));
-            if !(PSN..PSN + 3).contains(&at) {
+            if !(PSN..PSN + 4).contains(&at) {
                 assert_eq!(byte, if is_stamped { 0x11 } else { 0x22 }, "byte {at}");
             }
         }

@@ -80,6 +80,7 @@ mod burst;
 mod clock;
 mod eal;
 mod error;
+mod frame;
 pub mod lcore;
 mod mbuf;
 mod mempool;
@@ -93,6 +94,7 @@ pub use burst::{BURST_MAX, Burst, Frames};
 pub use clock::Clock;
 pub use eal::{Eal, EalConfig, FreeHugepages, LogLevel, Memory, arguments, version};
 pub use error::{Errno, Error};
+pub use frame::{Frame, FrameBurst};
 pub use mbuf::{Mbuf, NoRoom};
 pub use mempool::Mempool;
 pub use port::{

@@ -8,9 +8,11 @@ use std::sync::Arc;
 use agent::seam::Seam;
 use config::BenchCase;
 use dpdk::bench::{Stamp, c_loop};
-use dpdk::{Burst, Clock, Eal, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue};
+use dpdk::{
+    Burst, Clock, Eal, FrameBurst, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue,
+};
 use packet::message::{Hop, Message};
-use pipeline::{Nanos, Note, PortId, Switch};
+use pipeline::{Nanos, Note, PortId, Switch, Token};
 
 use super::case::{self, PORTS};
 use crate::failure::Failure;
@@ -64,6 +66,7 @@ pub struct Lane {
     /// Memory of the frames.
     pub pool: Mempool,
     sink: LcoreSink,
+    held: FrameBurst,
     clock: Clock,
     next_tick: Nanos,
     rx: RxQueue,
@@ -130,6 +133,7 @@ impl Lane {
                 seam: Arc::new(Seam::default()),
                 switch: 0,
             },
+            held: FrameBurst::new(),
             clock: Clock::calibrated(),
             next_tick: Nanos(0),
             rx: rx.ok_or_else(|| Failure::environment("net_null gave no receive queue"))?,
@@ -161,7 +165,7 @@ impl Lane {
         let input = PortId(case::input(self.setting.case) as u16);
         let now = Nanos(self.clock.now_ns());
         self.switch
-            .ingress(now, input, Packet(mbuf), &mut self.sink);
+            .ingress(now, input, Packet::from(mbuf), &mut self.sink);
         Ok(())
     }
 
@@ -178,7 +182,8 @@ impl Lane {
         self.received += burst.len() as u64;
         let input = PortId(case::input(self.setting.case) as u16);
         self.stamp.apply(burst);
-        let packets = burst.drain().map(Packet);
+        burst.hold(&mut self.held);
+        let packets = self.held.drain().map(Packet::from);
         self.switch
             .ingress_burst(now, input, packets, &mut self.sink);
     }
@@ -189,7 +194,7 @@ impl Lane {
         while !burst.is_full()
             && let Some(packet) = self.switch.egress(now, PortId(port as u16))
         {
-            let refused = burst.push(packet.0);
+            let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "there was room");
         }
     }
@@ -298,7 +303,7 @@ impl Lane {
     fn told_by_spine(&mut self) -> Option<Hop> {
         self.take_message(&case::close(self.setting.case)?).ok()?;
         let packet = self.leaving().next()?;
-        let frame = packet.0.data();
+        let frame = packet.header();
         let port = packet::message::DEFAULT_PORT;
         let parsed = packet::parse(frame, frame.len(), port).ok()?;
         let payload = usize::from(parsed.payload)..usize::from(parsed.end);
