@@ -52,8 +52,9 @@ const CONSTANTS: &[&str] = &[
 const OPAQUE: [&str; 4] = ["rte_mbuf", "rte_mempool", "rte_ring", "rte_tel_data"];
 
 fn main() {
-    for file in ["build.rs", "shim/shim.c", "shim/shim.h", "shim/wrapper.h"] {
-        println!("cargo:rerun-if-changed={file}");
+    println!("cargo:rerun-if-changed=build.rs");
+    for file in ["shim.c", "shim.h", "bench.c", "bench.h", "wrapper.h"] {
+        println!("cargo:rerun-if-changed=shim/{file}");
     }
     probe();
     let cflags = pkg_config_words(&["--cflags", "libdpdk"]);
@@ -107,6 +108,7 @@ fn compile_shim(cflags: &[String]) {
     let mut build = cc::Build::new();
     build
         .file("shim/shim.c")
+        .file("shim/bench.c")
         // The shim is on the packet path in every profile.
         .opt_level(3)
         .std("gnu11")

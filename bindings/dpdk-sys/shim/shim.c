@@ -97,6 +97,7 @@ struct shim_frame shim_mbuf_frame(const struct rte_mbuf *mbuf)
 	struct shim_frame frame = {
 		.data = rte_pktmbuf_mtod(mbuf, uint8_t *),
 		.len = rte_pktmbuf_data_len(mbuf),
+		.segments = mbuf->nb_segs,
 	};
 
 	return frame;
@@ -108,6 +109,15 @@ void shim_mbuf_frames(struct rte_mbuf *const *mbufs, struct shim_frame *frames, 
 		frames[i] = shim_mbuf_frame(mbufs[i]);
 		/* The caller reads the headers next, burst order. */
 		rte_prefetch0(frames[i].data);
+	}
+}
+
+void shim_mbuf_hold(struct rte_mbuf *const *mbufs, struct shim_held *held, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		held[i].mbuf = mbufs[i];
+		held[i].frame = shim_mbuf_frame(mbufs[i]);
+		rte_prefetch0(held[i].frame.data);
 	}
 }
 

@@ -24,7 +24,14 @@ struct rte_tel_data;
 /* The bytes of an mbuf's first segment. Two registers when returned by value. */
 struct shim_frame {
 	uint8_t *data;
-	size_t len;
+	uint32_t len;
+	uint32_t segments;
+};
+
+/* An mbuf with its frame. */
+struct shim_held {
+	struct rte_mbuf *mbuf;
+	struct shim_frame frame;
 };
 
 struct shim_port_info {
@@ -80,6 +87,7 @@ int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint
 void shim_mbuf_free(struct rte_mbuf *mbuf);
 struct shim_frame shim_mbuf_frame(const struct rte_mbuf *mbuf);
 void shim_mbuf_frames(struct rte_mbuf *const *mbufs, struct shim_frame *frames, uint32_t count);
+void shim_mbuf_hold(struct rte_mbuf *const *mbufs, struct shim_held *held, uint32_t count);
 uint32_t shim_mbuf_headroom(const struct rte_mbuf *mbuf);
 uint32_t shim_mbuf_room(const struct rte_mbuf *mbuf);
 uint32_t shim_mbuf_segments(const struct rte_mbuf *mbuf);

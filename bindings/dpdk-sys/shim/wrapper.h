@@ -15,4 +15,5 @@
 #include <rte_telemetry.h>
 #include <rte_version.h>
 
+#include "bench.h"
 #include "shim.h"

@@ -10,6 +10,7 @@ use std::slice;
 use arrayvec::ArrayVec;
 use dpdk_sys as sys;
 
+use crate::frame::FrameBurst;
 use crate::mbuf::Mbuf;
 
 /// The most packets a [`Burst`] holds.
@@ -89,10 +90,21 @@ impl Burst {
             // SAFETY: the call above wrote the first `count` places.
             let frame = unsafe { place.assume_init() };
             // SAFETY: as in `Mbuf::data_mut`; each mbuf appears once, so the slices are disjoint.
-            let bytes = unsafe { slice::from_raw_parts_mut(frame.data, frame.len) };
+            let bytes = unsafe { slice::from_raw_parts_mut(frame.data, frame.len as usize) };
             frames.push(bytes);
         }
         frames
+    }
+
+    /// Moves all packets to `held`, in order; what was held before is freed.
+    #[inline]
+    pub fn hold(&mut self, held: &mut FrameBurst) {
+        let count = self.mbufs.len();
+        let mbufs = self.mbufs.as_ptr().cast::<*mut sys::rte_mbuf>();
+        // SAFETY: nothing is forgotten but what is held from the next call on.
+        unsafe { self.mbufs.set_len(0) };
+        // SAFETY: `mbufs` points at `count` live mbufs that nobody else names any more.
+        unsafe { held.take(mbufs, count) }
     }
 
     /// Appends what `produce` writes; it is given the first free place and how many there are.

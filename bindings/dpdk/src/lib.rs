@@ -11,6 +11,7 @@
 //! | [`lcore`] | functions on pinned threads |
 //! | [`Clock`] | nanoseconds from the cycle counter |
 //! | [`telemetry`] | own commands on DPDK's socket |
+//! | [`bench`] | a plain loop in C to measure against |
 //!
 //! Underneath is `dpdk-sys`, whose C shim is the only code that knows a DPDK structure. A whole
 //! program is in `examples/forward.rs`; its core is this:
@@ -74,10 +75,12 @@
 #[cfg(not(target_os = "linux"))]
 compile_error!("this crate needs Linux");
 
+pub mod bench;
 mod burst;
 mod clock;
 mod eal;
 mod error;
+mod frame;
 pub mod lcore;
 mod mbuf;
 mod mempool;
@@ -91,6 +94,7 @@ pub use burst::{BURST_MAX, Burst, Frames};
 pub use clock::Clock;
 pub use eal::{Eal, EalConfig, FreeHugepages, LogLevel, Memory, arguments, version};
 pub use error::{Errno, Error};
+pub use frame::{Frame, FrameBurst};
 pub use mbuf::{Mbuf, NoRoom};
 pub use mempool::Mempool;
 pub use port::{

@@ -43,7 +43,8 @@ impl Mbuf {
         mem::ManuallyDrop::new(self).0
     }
 
-    fn frame(&self) -> sys::shim_frame {
+    #[inline]
+    pub(crate) fn frame(&self) -> sys::shim_frame {
         // SAFETY: the mbuf is live and ours.
         unsafe { sys::shim_mbuf_frame(self.0.as_ptr()) }
     }
@@ -54,7 +55,7 @@ impl Mbuf {
         let frame = self.frame();
         // SAFETY: the segment's bytes are in its buffer, were mapped zeroed or written since, and
         // stay put and unshared while `self` is borrowed.
-        unsafe { slice::from_raw_parts(frame.data, frame.len) }
+        unsafe { slice::from_raw_parts(frame.data, frame.len as usize) }
     }
 
     /// The packet's bytes, to change in place.
@@ -62,13 +63,13 @@ impl Mbuf {
     pub fn data_mut(&mut self) -> &mut [u8] {
         let frame = self.frame();
         // SAFETY: as in `data`, and `self` is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(frame.data, frame.len) }
+        unsafe { slice::from_raw_parts_mut(frame.data, frame.len as usize) }
     }
 
     /// Bytes in the packet; of a chained packet, those of the first segment.
     #[inline]
     pub fn len(&self) -> usize {
-        self.frame().len
+        self.frame().len as usize
     }
 
     /// Whether there are no bytes in it.

@@ -3,12 +3,16 @@
 //! Written by the daemon and the simulator, read by the command and by scripts: the keys are an
 //! interface. Keys may be added; those that are here keep name and meaning.
 
+mod bench;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use config::{Evidence, Mark, Preset, Spray, Tie};
 use detector::{LeafId, Link, SpineId};
 use serde::{Deserialize, Serialize};
+
+pub use bench::{BenchResult, BenchRow};
 
 /// The answer of `testbed` and of `sim --scenario`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -279,8 +283,8 @@ pub struct ReplayCounters {
 
 /// One line of the daemon's standard output, in JSON.
 ///
-/// A run is any number of `Progress` and at most one `Ready`, then one `Result`, `Replay` or
-/// `Error`. A daemon whose standard output is closed ends.
+/// A run is any number of `Progress` and at most one `Ready`, then one `Result`, `Replay`,
+/// `Bench` or `Error`. A daemon whose standard output is closed ends.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "line", rename_all = "kebab-case")]
 pub enum DaemonLine {
@@ -302,6 +306,8 @@ pub enum DaemonLine {
     Result(Box<TestbedResult>),
     /// The answer of `replay`.
     Replay(ReplayResult),
+    /// The answer of `bench`.
+    Bench(BenchResult),
     /// There is no answer.
     Error {
         /// What is wrong and what to do.
@@ -383,6 +389,7 @@ mod tests {
             },
             DaemonLine::Result(Box::new(result)),
             DaemonLine::Replay(ReplayResult::default()),
+            DaemonLine::Bench(BenchResult::default()),
             DaemonLine::Error {
                 message: "no".into(),
                 exit_code: 3,

@@ -5,6 +5,7 @@
 //! [`Fabric`] resolves it into its switches; [`SwitchSpec`] is one switch on real ports. No DPDK here: the command and the daemon both link
 //! this.
 
+pub mod bench;
 pub mod check;
 pub mod choice;
 mod document;
@@ -16,11 +17,12 @@ pub mod request;
 pub mod switch_file;
 pub mod testbed;
 
+pub use bench::BenchCase;
 pub use choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
 pub use error::ConfigError;
 pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fault::{FaultSpec, LinkFault};
 pub use quantity::{Bytes, Probability, Rate, Time};
-pub use request::{ReplayRequest, SwitchRequest, TestbedRequest};
+pub use request::{BenchRequest, ReplayRequest, SwitchRequest, TestbedRequest};
 pub use switch_file::{Device, EalSpec, Idle, Memory, SwitchSpec};
 pub use testbed::{FaultList, LinkList, TestbedConfig, TestbedFile, TestbedLayer};

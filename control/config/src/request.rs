@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::bench::BenchCase;
 use crate::testbed::TestbedConfig;
 
 /// Run a testbed.
@@ -41,6 +42,26 @@ pub struct SwitchRequest {
     pub config_path: PathBuf,
     /// Where `show` is answered, if anywhere.
     pub socket: Option<PathBuf>,
+    /// EAL arguments behind those that are derived.
+    pub eal: Vec<String>,
+}
+
+/// Measure the data plane.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BenchRequest {
+    /// Roles to measure, each under all conditions below.
+    pub cases: Vec<BenchCase>,
+    /// Frames, in bytes without FCS.
+    pub frames: Vec<u32>,
+    /// Packets that a poll takes in at most.
+    pub bursts: Vec<u16>,
+    /// Lcores, each with a switch of its own; above 1 the scaling is measured as well.
+    pub lcores: u32,
+    /// Without the mempool's cache: buffers come back when they are no longer in the CPU's.
+    pub cold: bool,
+    /// Length of one sample, in seconds.
+    pub seconds: f64,
     /// EAL arguments behind those that are derived.
     pub eal: Vec<String>,
 }

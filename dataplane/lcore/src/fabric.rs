@@ -253,7 +253,7 @@ impl FabricLoop {
                 wire.receive(self.now, &mut burst);
                 moved += burst.len();
                 for (place, mbuf) in burst.drain().enumerate() {
-                    let packet = Packet(mbuf);
+                    let packet = Packet::from(mbuf);
                     if let Some(trace) = &mut self.trace {
                         trace.ingress(index, self.now, port, packet.header());
                     }
@@ -264,7 +264,7 @@ impl FabricLoop {
                 }
                 while let Some(mbuf) = wire_damaged(&mut self.wires, node.incoming[port.index()]) {
                     moved += 1;
-                    let packet = Packet(mbuf);
+                    let packet = Packet::from(mbuf);
                     if let Some(trace) = &mut self.trace {
                         trace.damaged(index, self.now, port, packet.header());
                     }
@@ -443,7 +443,7 @@ fn drain_ports(
             if let Some(trace) = trace {
                 trace.egress(index, now, port, packet.header());
             }
-            let refused = burst.push(packet.0);
+            let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "a burst holds more than BURST");
         }
         moved += burst.len();

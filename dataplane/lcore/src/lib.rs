@@ -5,6 +5,7 @@
 //! over captures. The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
+pub mod bench;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;

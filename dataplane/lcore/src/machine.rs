@@ -28,6 +28,21 @@ impl Cpus {
         self.0[self.0.len() - 1]
     }
 
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none, which cannot be.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The one for poll loop number `index`: from the last on, control's at the very end.
+    pub fn poll_of(&self, index: usize) -> usize {
+        self.0[self.0.len() - 1 - index % self.0.len()]
+    }
+
     /// Pins the calling thread to control's CPU.
     pub fn pin_control(&self) {
         let id = self.control();

@@ -1,6 +1,6 @@
 //! `spraycheckd`: what needs DPDK, started by `spraycheck`.
 //!
-//! `spraycheckd testbed`, `replay` and `switch` read one JSON request from standard input and
+//! `spraycheckd testbed`, `replay`, `switch` and `bench` read one JSON request from standard input and
 //! write one JSON object a line to standard output until the result. Log lines go to standard
 //! error. SIGINT and SIGTERM end a run with what it has.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use agent::result::DaemonLine;
 use lcore::failure::Failure;
 use lcore::machine::Cpus;
-use lcore::{live, replay, testbed};
+use lcore::{bench, live, replay, testbed};
 
 fn main() -> ExitCode {
     let cpus = Cpus::read();
@@ -46,6 +46,7 @@ fn run(cpus: &Cpus, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
         (Some("testbed"), None) => testbed::run(&request()?, cpus, stop, &mut tell),
         (Some("replay"), None) => replay::run(&request()?, cpus, stop, &mut tell),
         (Some("switch"), None) => live::run(&request()?, cpus, stop, &mut tell),
+        (Some("bench"), None) => bench::run(&request()?, cpus, stop, &mut tell),
         (Some("--version"), None) => {
             println!(
                 "spraycheckd {} on {}",
@@ -55,7 +56,7 @@ fn run(cpus: &Cpus, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
             Ok(())
         }
         _ => Err(Failure::usage(
-            "usage: spraycheckd testbed|replay|switch with a JSON request on standard input; people type `spraycheck`",
+            "usage: spraycheckd testbed|replay|switch|bench with a JSON request on standard input; people type `spraycheck`",
         )),
     }
 }

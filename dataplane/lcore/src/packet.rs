@@ -3,12 +3,34 @@
 use std::sync::Arc;
 
 use agent::seam::{FromSwitch, Seam};
-use dpdk::{Mbuf, Mempool};
+use dpdk::{Frame, Mbuf, Mempool};
 use pipeline::{DropReason, Report, Sink, Token};
 
 /// A packet buffer that the pipeline holds.
 #[derive(Debug)]
-pub struct Packet(pub Mbuf);
+pub struct Packet(Frame);
+
+impl From<Mbuf> for Packet {
+    #[inline]
+    fn from(mbuf: Mbuf) -> Packet {
+        Packet(Frame::from(mbuf))
+    }
+}
+
+impl From<Frame> for Packet {
+    #[inline(always)]
+    fn from(frame: Frame) -> Packet {
+        Packet(frame)
+    }
+}
+
+impl Packet {
+    /// The buffer, for a queue or a ring.
+    #[inline(always)]
+    pub fn into_mbuf(self) -> Mbuf {
+        self.0.into_mbuf()
+    }
+}
 
 impl Token for Packet {
     #[inline(always)]
@@ -23,7 +45,7 @@ impl Token for Packet {
 
     #[inline(always)]
     fn wire_len(&self) -> u32 {
-        self.0.len() as u32
+        self.0.len()
     }
 
     #[inline(always)]
@@ -48,7 +70,7 @@ impl Sink<Packet> for LcoreSink {
         let mut mbuf = self.pool.alloc()?;
         mbuf.set_len(len).ok()?;
         mbuf.data_mut().fill(0);
-        Some(Packet(mbuf))
+        Some(Packet::from(mbuf))
     }
 
     fn discard(&mut self, token: Packet, _reason: DropReason) {

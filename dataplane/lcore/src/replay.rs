@@ -203,7 +203,7 @@ fn poll(
             switch.ingress_burst(
                 now,
                 PortId(index as u16),
-                burst.drain().map(Packet),
+                burst.drain().map(Packet::from),
                 &mut sink,
             );
         }
@@ -212,7 +212,7 @@ fn poll(
             while burst.len() < BURST
                 && let Some(packet) = switch.egress(now, port)
             {
-                let refused = burst.push(packet.0);
+                let refused = burst.push(packet.into_mbuf());
                 debug_assert!(refused.is_ok(), "a burst holds more than BURST");
             }
             moved += burst.len();

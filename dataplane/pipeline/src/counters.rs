@@ -183,10 +183,10 @@ pub struct PortCounters {
     pub tx_bytes: u64,
     /// Packets thrown out of the queues because the link went down.
     pub flushed: u64,
-    /// Packets that a full queue refused, by priority.
-    pub tail_drops: [u64; 8],
     /// Most bytes that stood in the queues at once.
     pub backlog_bytes_max: u64,
+    /// Packets that a full queue refused, by priority.
+    pub tail_drops: [u64; 8],
 }
 
 #[cfg(test)]

@@ -100,6 +100,8 @@ impl Row {
 pub struct Destination {
     spines: usize,
     table: FlowTable,
+    /// The row that was counted in last: a window's packets come close to each other.
+    recent: usize,
     rows: Vec<Row>,
     /// X_x by row, colour, spine.
     counts: Vec<u32>,
@@ -136,6 +138,7 @@ impl Destination {
         Destination {
             spines,
             table,
+            recent: 0,
             rows: std::iter::repeat_with(row).take(rows).collect(),
             counts: vec![0; rows * 2 * spines],
             sent: vec![0; rows * 2 * spines],
@@ -239,10 +242,16 @@ impl Destination {
         psn: Psn,
         counters: &mut Counters,
     ) -> bool {
-        let found = self.table.find(key);
-        let Some(row) = found.or_else(|| self.insert(now, key, source()?)) else {
-            counters.note(Note::FlowTableFull);
-            return false;
+        let row = if self.table.key(self.recent) == Some(key) {
+            self.recent
+        } else {
+            let found = self.table.find(key);
+            let Some(row) = found.or_else(|| self.insert(now, key, source()?)) else {
+                counters.note(Note::FlowTableFull);
+                return false;
+            };
+            self.recent = row;
+            row
         };
         self.rows[row].active_at = now;
         let window = &self.rows[row].windows[colour];

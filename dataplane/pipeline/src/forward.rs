@@ -14,7 +14,7 @@ use crate::port::MEASURED;
 use crate::route::NextHop;
 use crate::source::Class;
 use crate::spray::flow_hash;
-use crate::switch::{Host, Leaf, Port, Spine, State, Switch};
+use crate::switch::{Host, Leaf, Spine, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{FlowKey, LeafId, Nanos, PortId, SpineId};
 use crate::window::{Dress, WindowName};
@@ -55,7 +55,6 @@ pub(crate) enum Count {
         leaf: LeafId,
         spine: usize,
         ends: bool,
-        dress: Option<Dress>,
     },
     /// Marked elsewhere, passing this spine.
     Passing {
@@ -123,10 +122,10 @@ impl<T: Token> Switch<T> {
         let wire_len = token.wire_len() as usize;
         let frame = token.header_mut();
         let parsed = parse(frame, wire_len, self.message_port)?;
-        let port = self.ports[in_port];
         if parsed.kind == Kind::Arp {
             return self.answer_arp(now, in_port, frame, &parsed);
         }
+        let port = &self.ports[in_port];
         let to_mac = packet::parse::destination_mac(frame);
         if to_mac.is_group() {
             if port.kind == PortKind::Host && ndp::is_discovery(frame, &parsed) {
@@ -137,16 +136,17 @@ impl<T: Token> Switch<T> {
         if to_mac != port.mac && !port.accept_any_mac {
             return Err(DropReason::NotForUs);
         }
+        let kind = port.kind;
         self.note_kind(frame, &parsed);
-        match (port.kind, &mut self.state) {
+        match (kind, &mut self.state) {
             (PortKind::Host, State::Leaf(_)) => {
                 self.take_from_host(now, in_port, frame, &parsed, sink)
             }
             (PortKind::Fabric(Peer::Spine(spine)), State::Leaf(_)) => {
-                self.take_from_spine(now, &port, spine, frame, &parsed, sink)
+                self.take_from_spine(now, in_port, spine, frame, &parsed, sink)
             }
             (PortKind::Fabric(Peer::Leaf(from)), State::Spine(_)) => {
-                self.through_spine(now, &port, from, frame, &parsed, sink)
+                self.through_spine(now, in_port, from, frame, &parsed, sink)
             }
             // A configuration that was checked has no other combination.
             (PortKind::Host | PortKind::Fabric(_), _) => Err(DropReason::NoRoute),
@@ -237,29 +237,28 @@ impl<T: Token> Switch<T> {
         let is_sprayed = parsed.kind == Kind::Roce && bth::opcode(frame, at).is_sprayed();
         let is_measured = matches!(class, Class::Measured { .. });
         let priority = if is_measured { MEASURED } else { asked };
-        let hash = hash_of(frame, parsed);
+        let hash = || hash_of(frame, parsed);
         let queues = &self.queues;
         let spine = if is_sprayed {
             sprayer.choose(to, is_measured, hash, |spine| {
                 queues.depth_bytes(uplinks[spine], priority)
             })
         } else {
-            sprayer.pin(to, hash)
+            sprayer.pin(to, hash())
         };
+        let spine = spine.ok_or(DropReason::NoUplink)?;
         let mut count = Count::Nothing;
-        if let (Class::Measured { mark: true, ends }, Some(spine), Some(open)) =
-            (class, spine, source.window())
-        {
+        if let (Class::Measured { mark: true, ends }, Some(open)) = (class, source.window_mut()) {
             frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
-            let dress = (open.marked == 0).then(|| Dress::of(frame, parsed));
+            if open.marked == 0 {
+                open.dress = Dress::of(frame, parsed);
+            }
             count = Count::Marked {
                 leaf: to,
                 spine,
                 ends,
-                dress,
             };
         }
-        let spine = spine.ok_or(DropReason::NoUplink)?;
         let port = uplinks[spine];
         rewrite(
             frame,
@@ -304,14 +303,14 @@ impl<T: Token> Switch<T> {
     fn take_from_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
-        port: &Port,
+        in_port: usize,
         spine: SpineId,
         frame: &mut [u8],
         parsed: &Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
         if parsed.kind == Kind::Message {
-            return self.switch_message(now, port, spine, frame, parsed, sink);
+            return self.switch_message(now, in_port, spine, frame, parsed, sink);
         }
         if parsed.kind == Kind::Roce {
             let at = usize::from(parsed.payload);
@@ -380,7 +379,7 @@ impl<T: Token> Switch<T> {
     fn through_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
-        port: &Port,
+        in_port: usize,
         from: LeafId,
         frame: &mut [u8],
         parsed: &Parsed,
@@ -405,7 +404,7 @@ impl<T: Token> Switch<T> {
         let at = usize::from(parsed.payload);
         let mut count = Count::Nothing;
         if parsed.kind == Kind::Message {
-            if MacAddr::read(frame, ethernet::SOURCE) != port.peer_mac {
+            if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac {
                 return Err(DropReason::ForgedMessage);
             }
             let payload = frame
@@ -492,13 +491,12 @@ impl<T: Token> Switch<T> {
                     leaf: to,
                     spine,
                     ends,
-                    dress,
                 },
                 State::Leaf(leaf),
             ) => {
                 if queued {
                     self.counters.note(Note::Marked);
-                    leaf.source.count_sent(spine, dress);
+                    leaf.source.count_sent(spine);
                     leaf.sprayer.count_measured(to, spine);
                 }
                 if ends {

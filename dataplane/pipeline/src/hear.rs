@@ -13,13 +13,14 @@ use crate::forward::Decision;
 use crate::report::Report;
 use crate::route::NextHop;
 use crate::source::flow_of;
-use crate::switch::{Port, State, Switch};
+use crate::switch::{State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafId, LeafSet, Nanos, PortId, SpineId};
 use crate::window::Dress;
 
 impl<T: Token> Switch<T> {
     /// A host announces a flow or takes it back; nothing else of a host is a message.
+    #[cold]
     pub(crate) fn host_message<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -74,16 +75,17 @@ impl<T: Token> Switch<T> {
     }
 
     /// A message of another switch, from the spine that is configured to be there.
+    #[cold]
     pub(crate) fn switch_message<S: Sink<T>>(
         &mut self,
         now: Nanos,
-        port: &Port,
+        in_port: usize,
         spine: SpineId,
         frame: &[u8],
         parsed: &Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
-        if MacAddr::read(frame, ethernet::SOURCE) != port.peer_mac {
+        if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac {
             return Err(DropReason::ForgedMessage);
         }
         let payload = frame

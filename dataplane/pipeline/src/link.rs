@@ -159,9 +159,12 @@ impl<T: Token> Switch<T> {
         let hash = hash_of(frame, &parsed);
         let queues = &self.queues;
         let spine = if is_sprayed {
-            sprayer.choose(to, priority == MEASURED, hash, |spine| {
-                queues.depth_bytes(uplinks[spine], priority)
-            })
+            sprayer.choose(
+                to,
+                priority == MEASURED,
+                || hash,
+                |spine| queues.depth_bytes(uplinks[spine], priority),
+            )
         } else {
             sprayer.pin(to, hash)
         };

@@ -22,21 +22,49 @@ struct Node<T> {
     next: u32,
 }
 
-/// The queues and the shaper of one port.
+/// The queues and the shaper of one port: three cache lines that every packet needs, in order, and
+/// what is counted behind them.
+#[repr(C, align(64))]
 struct Egress {
     bytes: [u64; PRIORITIES],
     head: [u32; PRIORITIES],
     tail: [u32; PRIORITIES],
-    /// Bit p: queue p has packets.
-    busy: u8,
-    up: bool,
-    packets: u32,
-    frame_max_bytes: u32,
+    /// The sum of `bytes`.
+    backlog_bytes: u64,
     /// When the link will be free, in picoseconds.
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
+    packets: u32,
+    frame_max_bytes: u32,
+    /// Bit p: queue p has packets.
+    busy: u8,
+    up: bool,
     counters: PortCounters,
+}
+
+impl Egress {
+    /// Takes the first packet of the highest priority.
+    #[inline(always)]
+    fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
+        if self.busy == 0 {
+            return None;
+        }
+        let queue = 7 - self.busy.leading_zeros() as usize;
+        let index = self.head[queue];
+        let node = &mut nodes[index as usize];
+        let len = node.len;
+        let token = node.token.take();
+        self.head[queue] = node.next;
+        // The tail of an empty queue is never read: the next packet becomes its head as well.
+        self.busy &= !(u8::from(node.next == NONE) << queue);
+        node.next = *free;
+        *free = index;
+        self.bytes[queue] -= u64::from(len);
+        self.backlog_bytes -= u64::from(len);
+        self.packets -= 1;
+        token.map(|token| (token, len))
+    }
 }
 
 /// The egress side of all ports of a switch.
@@ -65,12 +93,13 @@ impl<T> Queues<T> {
                 bytes: [0; PRIORITIES],
                 head: [NONE; PRIORITIES],
                 tail: [NONE; PRIORITIES],
-                busy: 0,
-                up: true,
-                packets: 0,
-                frame_max_bytes,
+                backlog_bytes: 0,
                 free_at_ps: 0,
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
+                packets: 0,
+                frame_max_bytes,
+                busy: 0,
+                up: true,
                 counters: PortCounters::default(),
             })
             .collect();
@@ -87,8 +116,11 @@ impl<T> Queues<T> {
     /// Bytes queued on `port` at `priority` and above: what a packet of that priority waits for.
     #[inline(always)]
     pub fn depth_bytes(&self, port: usize, priority: u8) -> u64 {
-        let bytes = &self.ports[port].bytes;
-        bytes[usize::from(priority)..].iter().sum()
+        let egress = &self.ports[port];
+        if priority == 0 {
+            return egress.backlog_bytes;
+        }
+        egress.bytes[usize::from(priority)..].iter().sum()
     }
 
     /// Bytes queued on `port` at `priority` alone.
@@ -128,7 +160,7 @@ impl<T> Queues<T> {
             len,
             next: NONE,
         };
-        if egress.head[queue] == NONE {
+        if egress.busy >> queue & 1 == 0 {
             egress.head[queue] = index;
         } else {
             self.nodes[egress.tail[queue] as usize].next = index;
@@ -138,43 +170,21 @@ impl<T> Queues<T> {
         egress.bytes[queue] += u64::from(len);
         egress.packets += 1;
         egress.counters.enqueued += 1;
-        let backlog = egress.bytes.iter().sum();
-        egress.counters.backlog_bytes_max = egress.counters.backlog_bytes_max.max(backlog);
+        egress.backlog_bytes += u64::from(len);
+        let most = &mut egress.counters.backlog_bytes_max;
+        *most = (*most).max(egress.backlog_bytes);
         Ok(())
-    }
-
-    fn pop(&mut self, port: usize) -> Option<(T, u32)> {
-        let egress = &mut self.ports[port];
-        if egress.busy == 0 {
-            return None;
-        }
-        let queue = 7 - egress.busy.leading_zeros() as usize;
-        let index = egress.head[queue];
-        let node = &mut self.nodes[index as usize];
-        let len = node.len;
-        let token = node.token.take();
-        egress.head[queue] = node.next;
-        if node.next == NONE {
-            egress.tail[queue] = NONE;
-            egress.busy &= !(1 << queue);
-        }
-        node.next = self.free;
-        self.free = index;
-        egress.bytes[queue] -= u64::from(len);
-        egress.packets -= 1;
-        token.map(|token| (token, len))
     }
 
     /// The next packet that may leave `port` at `now`: highest priority first, at line rate.
     #[inline]
     pub fn dequeue(&mut self, now: Nanos, port: usize) -> Option<T> {
         let now_ps = now.0.saturating_mul(1000);
-        let egress = &self.ports[port];
+        let egress = &mut self.ports[port];
         if egress.busy == 0 || egress.free_at_ps > now_ps {
             return None;
         }
-        let (token, len) = self.pop(port)?;
-        let egress = &mut self.ports[port];
+        let (token, len) = egress.pop(&mut self.nodes, &mut self.free)?;
         // A port that was polled late may send what it missed, but no more than the slack.
         let start = egress.free_at_ps.max(now_ps.saturating_sub(self.slack_ps));
         egress.free_at_ps =
@@ -205,13 +215,13 @@ impl<T> Queues<T> {
 
     /// The next packet that is queued on a port which is down, and its priority.
     pub fn flush(&mut self, port: usize) -> Option<(T, u8)> {
-        let egress = &self.ports[port];
+        let egress = &mut self.ports[port];
         if egress.up || egress.busy == 0 {
             return None;
         }
         let priority = 7 - egress.busy.leading_zeros() as u8;
-        let (token, _) = self.pop(port)?;
-        self.ports[port].counters.flushed += 1;
+        let (token, _) = egress.pop(&mut self.nodes, &mut self.free)?;
+        egress.counters.flushed += 1;
         Some((token, priority))
     }
 

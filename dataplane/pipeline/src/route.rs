@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use packet::Address;
 
-use crate::types::{LeafId, SpineId, mix};
+use crate::types::{LeafId, SpineId};
 
 /// An address prefix. IPv4 prefixes have lengths 96 to 128 here, as their mapped form.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -129,7 +129,7 @@ pub struct RouteTable {
 /// The routes of one prefix length: an open-addressing table, at most half full.
 #[derive(Clone, Debug)]
 struct Length {
-    len: u8,
+    mask: u128,
     shift: u32,
     slots: Vec<Option<(u128, NextHop)>>,
 }
@@ -137,12 +137,15 @@ struct Length {
 impl Length {
     #[inline(always)]
     fn home(&self, key: u128) -> usize {
-        (mix(&[key as u64, (key >> 64) as u64]) >> self.shift) as usize
+        // Prefixes differ in few bits anywhere: one multiplication carries them all to the top
+        // (Knuth 6.4), and the table is built for what it holds.
+        let folded = key as u64 ^ ((key >> 64) as u64).rotate_left(23);
+        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
     }
 
     #[inline(always)]
     fn get(&self, address: Address) -> Option<NextHop> {
-        let key = mask(address, self.len);
+        let key = address.0 & self.mask;
         let mut at = self.home(key);
         while let Some((found, next)) = self.slots[at] {
             if found == key {
@@ -166,7 +169,7 @@ impl RouteTable {
                 let of_len: Vec<&Route> = routes.iter().filter(|r| r.prefix.len == len).collect();
                 let capacity = (of_len.len() * 2).next_power_of_two().max(2);
                 let mut table = Length {
-                    len,
+                    mask: mask(Address(u128::MAX), len),
                     shift: 64 - capacity.trailing_zeros(),
                     slots: vec![None; capacity],
                 };

@@ -158,6 +158,13 @@ impl Source {
         self.open.as_deref()
     }
 
+    /// The same, for its dress: that of the first marked packet is the close's, which must travel
+    /// in the same class.
+    #[inline(always)]
+    pub(crate) fn window_mut(&mut self) -> Option<&mut Open> {
+        self.open.as_deref_mut()
+    }
+
     /// Clears both masks (once a minute, paper 3.4). The open window goes on; a flow that is to be
     /// measured later must be announced again.
     pub fn reset_masks(&mut self) {
@@ -338,14 +345,10 @@ impl Source {
         Some(self.open.insert(open))
     }
 
-    /// Counts a marked packet that was queued towards `spine`; the first also lends its dress to
-    /// the close, which must travel in the same class.
+    /// Counts a marked packet that was queued towards `spine`.
     #[inline(always)]
-    pub fn count_sent(&mut self, spine: usize, dress: Option<Dress>) {
+    pub fn count_sent(&mut self, spine: usize) {
         if let Some(open) = &mut self.open {
-            if let Some(dress) = dress {
-                open.dress = dress;
-            }
             open.sent[spine] = open.sent[spine].wrapping_add(1);
             open.marked += 1;
         }
@@ -591,7 +594,7 @@ mod tests {
             );
             if let Class::Measured { mark: true, ends } = class {
                 marked += 1;
-                source.count_sent((n % 4) as usize, None);
+                source.count_sent((n % 4) as usize);
                 if ends {
                     source.close(Nanos(1), counters);
                 }

@@ -46,6 +46,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Ends the open window, tells the destination leaf, and opens the next one.
+    #[cold]
     pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         if let State::Leaf(leaf) = &mut self.state {
             leaf.source.close(now, &mut self.counters);

@@ -105,14 +105,14 @@ impl Sprayer {
     }
 
     /// The spine for a packet towards `leaf`, by the policy. `depth_bytes` tells a spine's queue;
-    /// `measured` says whether the packet belongs to the measured flow; `flow_hash` is the
-    /// packet's flow for [`Policy::Ecmp`]. `None` when no uplink is usable.
+    /// `measured` says whether the packet belongs to the measured flow; `flow_hash` tells
+    /// the packet's flow for [`Policy::Ecmp`]. `None` when no uplink is usable.
     #[inline(always)]
     pub fn choose(
         &mut self,
         leaf: LeafId,
         measured: bool,
-        flow_hash: u64,
+        flow_hash: impl FnOnce() -> u64,
         depth_bytes: impl Fn(usize) -> u64,
     ) -> Option<usize> {
         let towards = &mut self.towards[leaf.index()];
@@ -122,7 +122,7 @@ impl Sprayer {
         }
         let spine = |place: u32| usize::from(towards.spines[place as usize & (FANOUT_MAX - 1)]);
         Some(match self.policy {
-            Policy::Ecmp => spine(scale(flow_hash >> 32, count)),
+            Policy::Ecmp => spine(scale(flow_hash() >> 32, count)),
             Policy::Random => spine(scale(u64::from(self.random.next_u32()), count)),
             Policy::RoundRobin => {
                 towards.next = if towards.next + 1 >= count {
@@ -231,7 +231,7 @@ mod tests {
             let mut sprayer = sprayer(policy, Tie::Random, 8);
             let mut counts = [0u32; 8];
             for _ in 0..80_000 {
-                counts[sprayer.choose(LEAF, false, 0, |_| 0).unwrap()] += 1;
+                counts[sprayer.choose(LEAF, false, || 0, |_| 0).unwrap()] += 1;
             }
             let statistic = chi_square(&counts);
             // 99.99 % point of chi-square with 7 degrees of freedom.
@@ -248,7 +248,7 @@ mod tests {
         let mut counts = [0u32; 4];
         for _ in 0..60_000 {
             counts[sprayer
-                .choose(LEAF, false, 0, |spine| spine as u64)
+                .choose(LEAF, false, || 0, |spine| spine as u64)
                 .unwrap()] += 1;
         }
         // Of six equally likely pairs, the shortest is in three, the next in two more, then one.
@@ -267,7 +267,7 @@ mod tests {
         let mut sprayer = sprayer(Policy::Jsq, Tie::Random, 8);
         for _ in 0..1000 {
             assert_eq!(
-                sprayer.choose(LEAF, false, 0, |spine| u64::from(spine != 5)),
+                sprayer.choose(LEAF, false, || 0, |spine| u64::from(spine != 5)),
                 Some(5)
             );
         }
@@ -279,7 +279,7 @@ mod tests {
             let mut sprayer = sprayer(Policy::Jsq2, tie, 8);
             let mut counts = [0u32; 8];
             for _ in 0..80_000 {
-                let spine = sprayer.choose(LEAF, true, 0, |_| 0).unwrap();
+                let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap();
                 sprayer.count_measured(LEAF, spine);
                 counts[spine] += 1;
             }
@@ -305,12 +305,12 @@ mod tests {
             sprayer.set_usable(LEAF, Set(0b0101_0010));
             let mut seen = SpineSet::EMPTY;
             for n in 0..1000 {
-                seen.insert(sprayer.choose(LEAF, true, mix(&[n]), |_| 0).unwrap());
+                seen.insert(sprayer.choose(LEAF, true, || mix(&[n]), |_| 0).unwrap());
                 seen.insert(sprayer.pin(LEAF, mix(&[n])).unwrap());
             }
             assert_eq!(seen, Set(0b0101_0010), "{policy:?}");
             sprayer.set_usable(LEAF, SpineSet::EMPTY);
-            assert_eq!(sprayer.choose(LEAF, true, 0, |_| 0), None);
+            assert_eq!(sprayer.choose(LEAF, true, || 0, |_| 0), None);
             assert_eq!(sprayer.pin(LEAF, 0), None);
         }
     }
@@ -327,7 +327,7 @@ mod tests {
         sprayer.set_usable(LEAF, Set(0b1111));
         let mut counts = [0u32; 4];
         for _ in 0..400 {
-            let spine = sprayer.choose(LEAF, true, 0, |_| 0).unwrap();
+            let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap();
             sprayer.count_measured(LEAF, spine);
             counts[spine] += 1;
         }

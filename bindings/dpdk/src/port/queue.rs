@@ -44,11 +44,18 @@ impl RxQueue {
     /// empty burst: some drivers deliver nothing into less than a handful of places.
     #[inline]
     pub fn receive(&mut self, burst: &mut Burst) -> usize {
+        self.receive_at_most(burst, u16::MAX)
+    }
+
+    /// The same, but at most `count` packets: how many a poll takes in at once decides what a
+    /// packet waits for, and how far ahead bytes are fetched.
+    #[inline]
+    pub fn receive_at_most(&mut self, burst: &mut Burst, count: u16) -> usize {
         let (port, queue) = (self.port, self.queue);
-        let produce = |places, room| {
+        let produce = |places, room: u16| {
             // SAFETY: the port runs while `_inner` is held, this thread alone polls the queue,
             // and there are `room` places.
-            usize::from(unsafe { sys::shim_rx_burst(port, queue, places, room) })
+            usize::from(unsafe { sys::shim_rx_burst(port, queue, places, room.min(count)) })
         };
         // SAFETY: the driver reports what it wrote and gives those mbufs up.
         unsafe { burst.fill(produce) }
@@ -57,6 +64,13 @@ impl RxQueue {
     /// DPDK's number of the port.
     pub fn port_id(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) fn raw(&self) -> sys::shim_queue {
+        sys::shim_queue {
+            port: self.port,
+            queue: self.queue,
+        }
     }
 }
 
@@ -96,5 +110,12 @@ impl TxQueue {
     /// DPDK's number of the port.
     pub fn port_id(&self) -> u16 {
         self.port
+    }
+
+    pub(crate) fn raw(&self) -> sys::shim_queue {
+        sys::shim_queue {
+            port: self.port,
+            queue: self.queue,
+        }
     }
 }
