@@ -24,7 +24,7 @@ impl Curve {
         Curve {
             kmin_bytes,
             kmax_bytes,
-            slope: ((u64::from(config.pmax_ppm.min(1_000_000)) << 44) / 1_000_000 << 4) / width,
+            slope: ((u64::from(config.pmax_ppm.min(1_000_000)) << 44) / 1_000_000 * 16) / width,
         }
     }
 
@@ -68,7 +68,7 @@ impl Red {
         if depth_bytes > curve.kmax_bytes {
             return true;
         }
-        let probability = (depth_bytes - curve.kmin_bytes) * curve.slope >> 16;
+        let probability = ((depth_bytes - curve.kmin_bytes) * curve.slope) >> 16;
         u64::from(self.random.next_u32()) < probability
     }
 }
