@@ -10,13 +10,86 @@ use crate::oracle::{self, IpPacket};
 use crate::run::{root, spraycheck};
 
 const CONFIG: &str = "docs/examples/leaf0.toml";
-const UPLINKS: [&str; 4] = ["up0", "up1", "up2", "up3"];
-/// Addresses of the example: the host, its port, and per uplink the spine's port and our own.
-const HOST_MAC: [u8; 6] = [0x52, 0x54, 0, 0x77, 0, 1];
-const PORT_MAC: [u8; 6] = [2, 0, 0, 0, 0, 0];
 
-fn uplink_macs(index: u8) -> ([u8; 6], [u8; 6]) {
-    ([2, 0, 1, 0, index, 0], [2, 0, 0, 0, 0, 0x10 + index])
+/// A switch of the example's fabric: its file, its ports, and where it may send a packet.
+struct Role {
+    config: PathBuf,
+    /// The port that captures are named for.
+    input: &'static str,
+    ports: Vec<&'static str>,
+    /// Ports that lead towards host .1 and towards host .2, with the MAC addresses (to, from).
+    towards: [Vec<(&'static str, [u8; 6], [u8; 6])>; 2],
+}
+
+fn host_mac(host: u8) -> [u8; 6] {
+    [0x52, 0x54, 0, 0x77, 0, host]
+}
+
+/// Leaf 0 has host .1; its uplinks lead to host .2.
+fn leaf0() -> Role {
+    Role {
+        config: root().join(CONFIG),
+        input: "host0",
+        ports: vec!["host0", "up0", "up1", "up2", "up3"],
+        towards: [vec![("host0", host_mac(1), [2, 0, 0, 0, 0, 0])], uplinks()],
+    }
+}
+
+fn uplinks() -> Vec<(&'static str, [u8; 6], [u8; 6])> {
+    let names = ["up0", "up1", "up2", "up3"].into_iter().zip(0..);
+    names
+        .map(|(name, n)| (name, [2, 0, 1, 0, n, 0], [2, 0, 0, 0, 0, 0x10 + n]))
+        .collect()
+}
+
+/// The example turned round: leaf 1 has host .2, and host .1 is behind its uplinks.
+fn leaf1(folder: &Path) -> Role {
+    let text = std::fs::read_to_string(root().join(CONFIG)).expect("the example");
+    let text = text
+        .replace("\"leaf1\"", "\"other\"")
+        .replace("\"leaf0\"", "\"leaf1\"")
+        .replace("\"other\"", "\"leaf0\"")
+        .replace("10.77.0.2/32", "10.77.0.1/32")
+        .replace("fd77::2/128", "fd77::1/128")
+        .replace("\"10.77.0.1\"", "\"10.77.0.2\"")
+        .replace("\"fd77::1\"", "\"fd77::2\"")
+        .replace("52:54:00:77:00:01", "52:54:00:77:00:02");
+    let config = folder.join("leaf1.toml");
+    std::fs::write(&config, text).expect("a file");
+    Role {
+        config,
+        input: "up2",
+        ports: vec!["host0", "up0", "up1", "up2", "up3"],
+        towards: [uplinks(), vec![("host0", host_mac(2), [2, 0, 0, 0, 0, 0])]],
+    }
+}
+
+/// Spine 0, with a downlink to each leaf.
+fn spine0(folder: &Path) -> Role {
+    let port = |n: u8| {
+        format!(
+            "[[port]]\nname = \"down{n}\"\nkind = \"downlink\"\npeer = \"leaf{n}\"\nmac = \"02:00:01:00:00:0{n}\"\n\
+             peer_mac = \"02:00:00:00:0{n}:10\"\nrate = \"10Gbps\"\nmtu = 4200\naccept_any_mac = true\n"
+        )
+    };
+    let route = |n: u8| {
+        let host = n + 1;
+        format!(
+            "[[route]]\nprefix = \"10.77.0.{host}/32\"\nleaf = \"leaf{n}\"\n\
+             [[route]]\nprefix = \"fd77::{host}/128\"\nleaf = \"leaf{n}\"\n"
+        )
+    };
+    let head = "name = \"spine0\"\nrole = \"spine0\"\n[fabric]\nleaves = 2\nspines = 4\nlink_state = \"off\"\n";
+    let config = folder.join("spine0.toml");
+    let text = [head.to_owned(), port(0), port(1), route(0), route(1)].concat();
+    std::fs::write(&config, text).expect("a file");
+    let down = |n: u8, name| vec![(name, [2, 0, 0, 0, n, 0x10], [2, 0, 1, 0, 0, n])];
+    Role {
+        config,
+        input: "down0",
+        ports: vec!["down0", "down1"],
+        towards: [down(0, "down0"), down(1, "down1")],
+    }
 }
 
 fn corpus() -> Vec<PathBuf> {
@@ -40,32 +113,28 @@ fn corpus() -> Vec<PathBuf> {
 }
 
 /// Replays a capture split by source address; returns the result and the frames of each port.
-fn replay(capture: &Path, out: &Path) -> (Value, BTreeMap<String, Vec<Vec<u8>>>) {
-    let input = format!("host0={}", capture.display());
-    let out_text = out.display().to_string();
-    let done = spraycheck(&[
-        "replay", "--config", CONFIG, "--in", &input, "--split", "--out", &out_text, "--json", "-",
-    ]);
+fn replay(role: &Role, capture: &Path, out: &Path) -> (Value, BTreeMap<String, Vec<Vec<u8>>>) {
+    let input = format!("{}={}", role.input, capture.display());
+    let (config, out_text) = (role.config.display().to_string(), out.display().to_string());
+    let arguments = [
+        "replay", "--config", &config, "--in", &input, "--split", "--out", &out_text, "--json", "-",
+    ];
+    let done = spraycheck(&arguments);
     assert_eq!(done.status, 0, "{}: {}", capture.display(), done.stderr);
-    let names = std::iter::once("host0").chain(UPLINKS);
-    let frames = names.map(|name| {
+    let frames = |name: &&str| {
         (
-            name.to_owned(),
+            (*name).to_owned(),
             oracle::frames(&out.join(format!("{name}.pcap"))),
         )
-    });
-    (done.json(), frames.collect())
+    };
+    (done.json(), role.ports.iter().map(frames).collect())
 }
 
 /// Checks one capture; returns how many IP packets it had.
-fn check(capture: &Path) -> usize {
-    let name = capture
-        .file_name()
-        .unwrap_or_default()
-        .to_string_lossy()
-        .into_owned();
+fn check(role: &Role, capture: &Path) -> usize {
+    let name = format!("{} at {}", capture.display(), role.config.display());
     let folder = tempfile::tempdir().expect("a folder");
-    let (result, mut out) = replay(capture, folder.path());
+    let (result, mut out) = replay(role, capture, folder.path());
     let input = oracle::frames(capture);
     let mut packets = 0;
     let mut dropped = 0;
@@ -75,7 +144,7 @@ fn check(capture: &Path) -> usize {
             continue;
         };
         packets += 1;
-        let port = take(&mut out, frame, &packet);
+        let port = take(role, &mut out, frame, &packet);
         assert!(
             port.is_some(),
             "{name}, frame {number}: did not come out as it should\n{packet:?}"
@@ -96,12 +165,8 @@ fn check(capture: &Path) -> usize {
         );
     }
     let counters = &result["counters"];
-    let drops: u64 = counters["drops"]
-        .as_object()
-        .expect("drops")
-        .values()
-        .map(|n| n.as_u64().expect("a count"))
-        .sum();
+    let drops = counters["drops"].as_object().expect("drops").values();
+    let drops: u64 = drops.map(|n| n.as_u64().expect("a count")).sum();
     let consumed = counters["consumed"].as_u64().expect("consumed");
     assert_eq!(
         drops + consumed,
@@ -120,57 +185,53 @@ fn check(capture: &Path) -> usize {
 /// Takes the routed form of `frame` out of what came out, at a port where it may, with its ICRC as
 /// right or wrong as it was. Returns the port.
 fn take(
+    role: &Role,
     out: &mut BTreeMap<String, Vec<Vec<u8>>>,
     frame: &[u8],
     packet: &IpPacket,
 ) -> Option<String> {
-    let candidates: Vec<(String, Vec<u8>)> = if packet.source == 2 {
-        vec![(
-            "host0".to_owned(),
-            oracle::routed(frame, packet, HOST_MAC, PORT_MAC),
-        )]
-    } else {
-        UPLINKS
-            .iter()
-            .zip(0..)
-            .map(|(name, index)| {
-                let (to, from) = uplink_macs(index);
-                ((*name).to_owned(), oracle::routed(frame, packet, to, from))
-            })
-            .collect()
-    };
-    for (port, mut expected) in candidates {
-        // A mark from a host is cleared.
-        if let Some(udp) = packet.roce_udp_at {
+    // The captures have two hosts: what comes from .1 goes to .2.
+    let towards = &role.towards[usize::from(packet.source == 1)];
+    for &(port, to, from) in towards {
+        let mut expected = oracle::routed(frame, packet, to, from);
+        // A leaf clears a mark, whether a host made it up or a fabric has counted it; a spine
+        // believes the fabric.
+        if let Some(udp) = packet.roce_udp_at
+            && !role.ports.contains(&"down0")
+        {
             expected[udp + 12] &= !3;
         }
-        let place = out.get(&port)?.iter().position(|found| *found == expected);
-        if let Some(place) = place {
-            let found = out.get_mut(&port)?.remove(place);
+        let frames = out.get_mut(port)?;
+        if let Some(place) = frames.iter().position(|found| *found == expected) {
+            let found = frames.remove(place);
             assert_eq!(
                 oracle::icrc_is_right(&found, packet),
                 oracle::icrc_is_right(frame, packet)
             );
-            return Some(port);
+            return Some(port.to_owned());
         }
     }
     None
 }
 
 #[test]
-fn every_packet_of_every_capture_comes_out_once_and_right() {
-    let mut packets = 0;
-    for capture in corpus() {
-        packets += check(&capture);
+fn every_packet_of_every_capture_comes_out_once_and_right_in_every_role() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for role in [leaf0(), leaf1(folder.path()), spine0(folder.path())] {
+        let packets: usize = corpus().iter().map(|capture| check(&role, capture)).sum();
+        assert!(packets > 1_000, "{packets} IP packets in all");
     }
-    assert!(packets > 1_000, "{packets} IP packets in all");
 }
 
 #[test]
 fn what_is_no_ip_packet_has_its_own_counter() {
     let folder = tempfile::tempdir().expect("a folder");
     let counters = |capture: &str| {
-        let (result, _) = replay(&root().join("tests/corpus").join(capture), folder.path());
+        let (result, _) = replay(
+            &leaf0(),
+            &root().join("tests/corpus").join(capture),
+            folder.path(),
+        );
         result["counters"].clone()
     };
     let v1 = counters("crafted-rocev1.pcap");
@@ -193,7 +254,7 @@ fn a_replay_is_the_same_every_time() {
     ];
     let runs = folders
         .each_ref()
-        .map(|folder| replay(&capture, folder.path()));
+        .map(|folder| replay(&leaf0(), &capture, folder.path()));
     assert_eq!(runs[0].1, runs[1].1, "the frames of every port");
     assert_eq!(runs[0].0["counters"], runs[1].0["counters"]);
 }

@@ -23,6 +23,8 @@ use crate::socket;
 
 /// How often the rings are read.
 const ROUND: Duration = Duration::from_millis(1);
+/// The failed-paths bitmaps are read every so many rounds.
+const BITMAP_ROUNDS: u32 = 100;
 /// The masks of available and covered destinations are reset this often (paper 3.4), in the
 /// lcores' time.
 const RESET_NS: u64 = 60_000_000_000;
@@ -73,6 +75,9 @@ pub struct State {
     reset_at_ns: u64,
     /// Commands that a full ring refused.
     pub commands_refused: u64,
+    bitmap_at: u32,
+    /// Paths that the data planes hold for failed: (destination switch, source leaf, spine).
+    pub failed_paths: Vec<(usize, usize, usize)>,
 }
 
 impl State {
@@ -88,6 +93,11 @@ impl State {
                 Body::Window(window) => self.core.on_window(&window),
             }
         }
+        self.bitmap_at += 1;
+        if self.bitmap_at >= BITMAP_ROUNDS {
+            self.bitmap_at = 0;
+            self.read_bitmaps();
+        }
         let now_ns = self.shared.status.now_ns.load(Ordering::Relaxed);
         if now_ns >= self.reset_at_ns {
             self.reset_at_ns = now_ns + RESET_NS;
@@ -96,6 +106,29 @@ impl State {
                 self.send(switch as u16, Command::ResetMasks);
             }
         }
+    }
+
+    /// Reads the failed-paths bitmap of every switch (paper 4); what is new goes to the log. The
+    /// verdict itself comes with the window's report, which has the counts as well.
+    fn read_bitmaps(&mut self) {
+        let mut failed = Vec::new();
+        for (switch, published) in self.shared.published.iter().enumerate() {
+            for (source, spines) in published.failed_paths().into_iter().enumerate() {
+                failed.extend(spines.iter().map(|spine| (switch, source, spine)));
+            }
+        }
+        for (switch, source, spine) in failed
+            .iter()
+            .filter(|path| !self.failed_paths.contains(path))
+        {
+            let name = self
+                .config
+                .switches
+                .get(*switch)
+                .map_or("", |(name, _)| name);
+            tracing::info!("below its threshold: leaf{source} to {name} over spine{spine}");
+        }
+        self.failed_paths = failed;
     }
 
     fn send(&mut self, switch: u16, command: Command) {
@@ -135,6 +168,8 @@ impl Control {
             core: Core::new(config.rules),
             reset_at_ns: RESET_NS,
             commands_refused: 0,
+            bitmap_at: 0,
+            failed_paths: Vec::new(),
             config,
             shared,
         };

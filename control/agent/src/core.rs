@@ -160,11 +160,18 @@ impl Core {
         self.aggregator.expire(now);
     }
 
-    /// Judges the counts that still wait for P_min: at the end of a run there will be no more.
+    /// Judges the counts that still wait for P_min: at the end of a run there will be no more. Their
+    /// tests stand with the last window of their leaf pair.
     pub fn finish(&mut self) {
         for aggregate in self.aggregator.drain() {
             let tests = self.judge.judge(&aggregate);
             self.take_all(&aggregate, &tests);
+            let of_pair = |verdict: &&mut Verdict| {
+                verdict.window.src == aggregate.src && verdict.window.dst == aggregate.dst
+            };
+            if let Some(last) = self.verdicts.iter_mut().rev().find(of_pair) {
+                last.tests.extend(tests);
+            }
         }
     }
 

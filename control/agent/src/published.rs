@@ -6,7 +6,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pipeline::{Counters, DropReason, Note, PortCounters, PortId, Switch, Token};
+use pipeline::types::{FANOUT_MAX, Set};
+use pipeline::{Counters, DropReason, Note, PortCounters, PortId, SpineSet, Switch, Token};
 
 /// What one port publishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,6 +28,8 @@ const SWITCH_WORDS: usize = 5 + DropReason::COUNT + Note::COUNT;
 pub struct Published {
     switch: Vec<AtomicU64>,
     ports: Vec<AtomicU64>,
+    /// The failed-paths bitmap: two words per source leaf.
+    failed: Vec<AtomicU64>,
 }
 
 impl Published {
@@ -40,6 +43,7 @@ impl Published {
         Published {
             switch: zeros(SWITCH_WORDS),
             ports: zeros(ports * PORT_WORDS),
+            failed: zeros(2 * FANOUT_MAX),
         }
     }
 
@@ -49,6 +53,11 @@ impl Published {
         let head = [c.rx, c.generated, c.tx, c.consumed, c.queued];
         let words = head.iter().chain(&c.drops).chain(&c.notes);
         store(&self.switch, words.copied());
+        let failed = switch.failed_paths().iter();
+        store(
+            &self.failed,
+            failed.flat_map(|set| [set.0 as u64, (set.0 >> 64) as u64]),
+        );
         for (index, words) in self.ports.chunks_exact(PORT_WORDS).enumerate() {
             let port = PortId(index as u16);
             let p = switch.port_counters(port);
@@ -84,6 +93,13 @@ impl Published {
             .chain(&mut c.notes)
             .for_each(|counter| *counter = next());
         c
+    }
+
+    /// The failed-paths bitmap as last published: spines below their threshold, by source leaf.
+    pub fn failed_paths(&self) -> Vec<SpineSet> {
+        let word = |place: &AtomicU64| u128::from(place.load(Ordering::Relaxed));
+        let set = |words: &[AtomicU64]| Set(word(&words[0]) | word(&words[1]) << 64);
+        self.failed.chunks_exact(2).map(set).collect()
     }
 
     /// The ports as last published.

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use detector::{LeafId, SpineId};
 use pipeline::{DropReason, Note};
 use serde_json::{Value, json};
 
@@ -93,8 +94,25 @@ fn spines(state: &State) -> Vec<Value> {
     sums.into_iter()
         .map(|((dst, spine), (sent, counted))| {
             json!({ "to": dst, "via": spine, "marked_sent": sent, "marked_received": counted,
-                    "missing": sent.saturating_sub(counted) })
+                    "missing": sent.saturating_sub(counted),
+                    "below_threshold_from": below(state, dst, spine) })
         })
+        .collect()
+}
+
+/// Source leaves whose path over `spine` to `dst` the data plane holds for failed.
+fn below(state: &State, dst: LeafId, spine: SpineId) -> Vec<String> {
+    let name = dst.to_string();
+    let failed = state.failed_paths.iter().filter(|&&(switch, _, over)| {
+        over == usize::from(spine.0)
+            && state
+                .config
+                .switches
+                .get(switch)
+                .is_some_and(|(own, _)| *own == name)
+    });
+    failed
+        .map(|(_, source, _)| format!("leaf{source}"))
         .collect()
 }
 

@@ -30,12 +30,38 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a whole fabric in one process and find its bad links
     Testbed(Box<TestbedArgs>),
+    /// Run one leaf or spine on real ports or virtual devices
+    Switch(SwitchArgs),
     /// Run one switch over captures
     Replay(ReplayArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
+}
+
+/// Run the switch of a configuration on its devices until it is told to stop.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck switch --config docs/examples/leaf0.toml --dry-run
+  spraycheck switch --config leaf0.toml")]
+pub(crate) struct SwitchArgs {
+    /// Configuration of the switch
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: PathBuf,
+    /// Only check the configuration and print it resolved, with the EAL line
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Answer `spraycheck show` on this socket [default: one that show finds]
+    #[arg(long, value_name = "P")]
+    pub(crate) socket: Option<PathBuf>,
+    /// Write the counters at the end as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Arguments for EAL
+    #[arg(last = true, value_name = "EAL")]
+    pub(crate) eal: Vec<String>,
 }
 
 /// Run the switch of a configuration over captures until they end; write one capture per port.

@@ -1,6 +1,6 @@
 //! `spraycheck check`: files validated and printed as they will be used.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use crate::args::CheckArgs;
@@ -8,8 +8,13 @@ use crate::failure::{Failure, USAGE};
 use crate::output;
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
+    files(&args.files)
+}
+
+/// Checks and prints each of `files`.
+pub(crate) fn files(files: &[PathBuf]) -> Result<ExitCode, Failure> {
     let mut wrong = 0;
-    for file in &args.files {
+    for file in files {
         match check(file) {
             Ok(text) => output::print(&text)?,
             Err(failure) => {

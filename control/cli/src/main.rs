@@ -15,6 +15,7 @@ mod replay;
 mod report;
 mod show;
 mod sockets;
+mod switch;
 mod table;
 mod testbed;
 mod verdict;
@@ -28,6 +29,7 @@ use crate::args::{Cli, Command};
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Testbed(args) => testbed::run(*args),
+        Command::Switch(args) => switch::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),

@@ -15,16 +15,20 @@ use crate::{daemon, output, table};
 pub(crate) fn run(args: ReplayArgs) -> Result<ExitCode, Failure> {
     let json = args.json.clone();
     let request = request(args)?;
-    let answer = daemon::run("replay", &request, None)?;
+    conclude(daemon::run("replay", &request, None)?, json.as_deref())
+}
+
+/// Prints what one switch has counted, as the daemon's answer has it.
+pub(crate) fn conclude(answer: DaemonLine, json: Option<&Path>) -> Result<ExitCode, Failure> {
     let DaemonLine::Replay(result) = answer else {
-        let message = "spraycheckd answered something else than a replay's result; is it of the \
+        let message = "spraycheckd answered something else than a switch's counters; is it of the \
                        same version?";
         return Err(Failure::new(NO, message));
     };
-    if let Some(path) = &json {
+    if let Some(path) = json {
         output::write_json(path, &result)?;
     }
-    if !output::is_stdout(json.as_deref()) {
+    if !output::is_stdout(json) {
         output::print(&render(&result))?;
     }
     Ok(match result.conservation_ok {

@@ -16,7 +16,7 @@ pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
         let _ = writeln!(text, "{}", format!("{name:<13}{rest}").trim_end());
     };
     let fabric = format!(
-        "{} leaves x {} spines, {} hosts, links {}, hosts {}; {} {} over {} QPs, mtu {}, seed {}",
+        "{} leaves x {} spines, {} hosts, links {}, hosts {}; {} {} over {} QP{}, mtu {}, seed {}",
         config.leaves,
         config.spines,
         config.hosts(),
@@ -25,6 +25,7 @@ pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
         config.workload,
         config.bytes,
         config.qps,
+        if config.qps == 1 { "" } else { "s" },
         config.mtu,
         result.seed,
     );

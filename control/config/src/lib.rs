@@ -21,6 +21,6 @@ pub use error::ConfigError;
 pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fault::{FaultSpec, LinkFault};
 pub use quantity::{Bytes, Probability, Rate, Time};
-pub use request::{ReplayRequest, TestbedRequest};
-pub use switch_file::{Device, EalSpec, Memory, SwitchSpec};
+pub use request::{ReplayRequest, SwitchRequest, TestbedRequest};
+pub use switch_file::{Device, EalSpec, Idle, Memory, SwitchSpec};
 pub use testbed::{FaultList, LinkList, TestbedConfig, TestbedFile, TestbedLayer};

@@ -32,3 +32,15 @@ pub struct ReplayRequest {
     /// EAL arguments behind those that are derived.
     pub eal: Vec<String>,
 }
+
+/// Run one switch on its devices.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SwitchRequest {
+    /// The switch's file; it was checked.
+    pub config_path: PathBuf,
+    /// Where `show` is answered, if anywhere.
+    pub socket: Option<PathBuf>,
+    /// EAL arguments behind those that are derived.
+    pub eal: Vec<String>,
+}

@@ -24,7 +24,7 @@ use crate::error::ConfigError;
 use crate::fabric::seed_of;
 
 pub use device::Device;
-pub use settings::{EalSpec, Memory};
+pub use settings::{EalSpec, Idle, Memory};
 
 /// A checked switch.
 #[derive(Clone, PartialEq, Debug)]

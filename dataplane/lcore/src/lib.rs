@@ -1,12 +1,14 @@
 //! The poll loops that drive the pipeline on DPDK.
 //!
 //! [`fabric`] is a whole testbed on one lcore: switches joined by rings that the driver owns
-//! ([`wire`]), hosts at its edge ([`hosts`]). The binary `spraycheckd` runs it on behalf of the
+//! ([`wire`]), hosts at its edge ([`hosts`]); [`live`] is one switch on real ports, [`replay`] one
+//! over captures. The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
 pub mod fabric;
 pub mod failure;
 pub mod hosts;
+pub mod live;
 pub mod machine;
 pub mod packet;
 pub mod pcap;

@@ -1,6 +1,6 @@
 //! `spraycheckd`: what needs DPDK, started by `spraycheck`.
 //!
-//! `spraycheckd testbed` and `spraycheckd replay` read one JSON request from standard input and
+//! `spraycheckd testbed`, `replay` and `switch` read one JSON request from standard input and
 //! write one JSON object a line to standard output until the result. Log lines go to standard
 //! error. SIGINT and SIGTERM end a run with what it has.
 
@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use agent::result::DaemonLine;
 use lcore::failure::Failure;
 use lcore::machine::Cpus;
-use lcore::{replay, testbed};
+use lcore::{live, replay, testbed};
 
 fn main() -> ExitCode {
     let cpus = Cpus::read();
@@ -45,6 +45,7 @@ fn run(cpus: &Cpus, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
     match (arguments.next().as_deref(), arguments.next()) {
         (Some("testbed"), None) => testbed::run(&request()?, cpus, stop, &mut tell),
         (Some("replay"), None) => replay::run(&request()?, cpus, stop, &mut tell),
+        (Some("switch"), None) => live::run(&request()?, cpus, stop, &mut tell),
         (Some("--version"), None) => {
             println!(
                 "spraycheckd {} on {}",
@@ -54,7 +55,7 @@ fn run(cpus: &Cpus, stop: &Arc<AtomicBool>) -> Result<(), Failure> {
             Ok(())
         }
         _ => Err(Failure::usage(
-            "usage: spraycheckd testbed|replay with a JSON request on standard input; people type `spraycheck`",
+            "usage: spraycheckd testbed|replay|switch with a JSON request on standard input; people type `spraycheck`",
         )),
     }
 }

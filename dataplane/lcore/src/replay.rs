@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use agent::result::{DaemonLine, ReplayCounters, ReplayPort, ReplayResult};
+use agent::result::DaemonLine;
 use agent::seam::Seam;
 use config::request::ReplayRequest;
 use config::switch_file::SwitchSpec;
@@ -96,34 +96,13 @@ pub fn run(
     })?;
     let switch = running.join();
     let conservation_ok = switch.is_conserved() && pool.in_use() == 0;
-    let totals = report::of_switches([switch.counters()].into_iter());
     captures.clean();
-    tell(&DaemonLine::Replay(ReplayResult {
-        ports: spec
-            .port_names
-            .iter()
-            .enumerate()
-            .map(|(index, name)| {
-                let counters = switch.port_counters(PortId(index as u16));
-                ReplayPort {
-                    name: name.clone(),
-                    rx: counters.rx_packets,
-                    tx: counters.tx_packets,
-                }
-            })
-            .collect(),
-        counters: ReplayCounters {
-            rx: totals.rx,
-            generated: totals.generated,
-            tx: totals.tx,
-            consumed: totals.consumed,
-            queued: totals.queued,
-            drops: totals.drops,
-            notes: totals.notes,
-        },
+    tell(&DaemonLine::Replay(report::of_switch(
+        &spec.port_names,
+        &switch,
         conservation_ok,
-        elapsed_s: started.elapsed().as_secs_f64(),
-    }));
+        started.elapsed(),
+    )));
     Ok(())
 }
 

@@ -1,13 +1,15 @@
 //! From what a run left behind to its result.
 
+use std::time::Duration;
+
 use agent::core::{Core, Verdict};
 use agent::result::{
-    Conservation, Convicted, EndReason, Flows, Injected, Noise, Policy, Suspect, Test,
-    TestbedResult,
+    Conservation, Convicted, EndReason, Flows, Injected, Noise, Policy, ReplayCounters, ReplayPort,
+    ReplayResult, Suspect, Test, TestbedResult,
 };
 use config::fabric::Fabric;
 use detector::PathState;
-use pipeline::{Counters, DropReason, Note};
+use pipeline::{Counters, DropReason, Note, PortId, Switch, Token};
 
 use crate::fabric::{Ending, Outcome};
 use crate::plan::Plan;
@@ -189,4 +191,36 @@ pub fn of_switches<'a>(switches: impl Iterator<Item = &'a Counters>) -> Conserva
         }
     }
     all
+}
+
+/// What went through one switch.
+pub fn of_switch<T: Token>(
+    port_names: &[String],
+    switch: &Switch<T>,
+    conservation_ok: bool,
+    elapsed: Duration,
+) -> ReplayResult {
+    let totals = of_switches([switch.counters()].into_iter());
+    let ports = port_names.iter().enumerate().map(|(index, name)| {
+        let counters = switch.port_counters(PortId(index as u16));
+        ReplayPort {
+            name: name.clone(),
+            rx: counters.rx_packets,
+            tx: counters.tx_packets,
+        }
+    });
+    ReplayResult {
+        ports: ports.collect(),
+        counters: ReplayCounters {
+            rx: totals.rx,
+            generated: totals.generated,
+            tx: totals.tx,
+            consumed: totals.consumed,
+            queued: totals.queued,
+            drops: totals.drops,
+            notes: totals.notes,
+        },
+        conservation_ok,
+        elapsed_s: elapsed.as_secs_f64(),
+    }
 }

@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use etherparse::{NetSlice, SlicedPacket};
 use packet::{Address, arp};
-use pipeline::{PortKind, SwitchConfig};
+use pipeline::route::RouteTable;
+use pipeline::{NextHop, Peer, PortKind, SwitchConfig};
 
 use crate::failure::Failure;
 use crate::pcap;
@@ -60,18 +61,26 @@ pub fn deal(
 /// The port of each frame.
 fn owners(config: &SwitchConfig, frames: &[Vec<u8>], named: &[usize]) -> Vec<usize> {
     let is_fabric = |port: &usize| matches!(config.ports[*port].kind, PortKind::Fabric(_));
-    let fabric = named
+    let over_fabric = named
         .iter()
         .copied()
         .find(is_fabric)
         .or_else(|| (0..config.ports.len()).find(is_fabric));
+    let routes = RouteTable::new(&config.routes);
+    // A host of ours at its port; another leaf's at the downlink to that leaf, or else at an uplink.
+    let port_of = |source| match routes.lookup(source) {
+        Some(NextHop::Host(host)) => Some(usize::from(config.hosts[usize::from(host)].port)),
+        Some(NextHop::Leaf(leaf)) => {
+            let downlink = PortKind::Fabric(Peer::Leaf(leaf));
+            let port = config.ports.iter().position(|port| port.kind == downlink);
+            port.or(over_fabric)
+        }
+        None => over_fabric,
+    };
     let mut by_mac: BTreeMap<[u8; 6], usize> = BTreeMap::new();
     let mut owners: Vec<Option<usize>> = Vec::with_capacity(frames.len());
     for frame in frames {
-        let owner = source_of(frame).and_then(|source| {
-            let host = config.hosts.iter().find(|host| host.address == source);
-            host.map(|host| usize::from(host.port)).or(fabric)
-        });
+        let owner = source_of(frame).and_then(port_of);
         if let (Some(port), Some(mac)) = (owner, mac_of(frame)) {
             by_mac.entry(mac).or_insert(port);
         }

@@ -518,8 +518,11 @@ impl Destination {
         } else {
             EndReason::Superseded
         };
-        if window.marked.is_none() && !window.track.is_over() {
-            // How much of N was sent is not known: a missing packet is no evidence.
+        let is_begin_known = window.packets > 0;
+        let is_end_known = window.marked.is_some() || window.track.is_over();
+        if !is_begin_known || !is_end_known {
+            // This leaf may have been restarted in the middle, or the other one have stopped there:
+            // a packet that is missing is no evidence.
             window.disturbed = SpineSet::first(self.spines);
         }
         if let Some(key) = self.table.key(index) {

@@ -12,6 +12,7 @@
 //! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
 //! bottom.
 
+pub mod announced;
 pub mod bucket;
 pub mod config;
 pub mod counters;
@@ -21,6 +22,7 @@ pub mod fault;
 pub mod flow_table;
 pub mod forward;
 pub(crate) mod gateway;
+pub mod hear;
 pub mod icmp;
 pub mod link;
 pub mod link_state;
@@ -31,6 +33,7 @@ pub mod report;
 pub mod resolve;
 pub mod route;
 pub mod source;
+pub mod speak;
 pub mod spine;
 pub mod spray;
 pub mod switch;

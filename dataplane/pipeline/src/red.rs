@@ -24,7 +24,7 @@ impl Curve {
         Curve {
             kmin_bytes,
             kmax_bytes,
-            slope: ((u64::from(config.pmax_ppm.min(1_000_000)) << 44) / 1_000_000 * 16) / width,
+            slope: (((u64::from(config.pmax_ppm.min(1_000_000)) << 44) / 1_000_000) << 4) / width,
         }
     }
 

@@ -1,18 +1,16 @@
 //! The source leaf's side of a measurement: which flow is measured, and which packets are marked.
 //!
-//! Hosts announce flows; the leaf measures one at a time. Each host port has one place for a flow
-//! to each destination leaf, so that no host can push out another's; the lowest destination d
-//! that is available and not in `history` is taken, and of the ports that have a flow to d the one
-//! whose turn it is; history is cleared when none is left (paper 3.4). The announcement is a hint
-//! only: marking starts and ends by what the leaf itself sees.
+//! Hosts announce flows; the leaf measures one at a time ([`crate::announced`] says which). The
+//! announcement is a hint only: marking starts and ends by what the leaf itself sees.
 
 use packet::message::{FLAG_FIRST_UNKNOWN, FLAG_RESPONSES, Header};
 use packet::{Psn, Space};
 
+use crate::announced::{Announced, Announcements};
 use crate::config::{Mark, Measurement};
 use crate::counters::{Counters, Note};
 use crate::track::{Place, Seen, Track};
-use crate::types::{FANOUT_MAX, FlowKey, LeafId, LeafSet, Nanos, PortId, SpineSet};
+use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
 use crate::window::{Dress, first_psn};
 
 /// Times a close is sent after the first.
@@ -22,19 +20,6 @@ const CLOSE_REPEATS: u16 = 2;
 const COLOUR_RESTS: u64 = 6;
 /// Windows that are closed but still rest.
 const CLOSING_MAX: usize = 16;
-
-/// A flow that a host has announced.
-#[derive(Clone, Copy)]
-struct Announced {
-    key: FlowKey,
-    header: Header,
-    dress: Dress,
-    track: Track,
-    /// A data packet of it has passed.
-    running: bool,
-    /// Its window fell silent: it waits until it shows itself again.
-    is_silent: bool,
-}
 
 /// The window that is open.
 pub struct Open {
@@ -109,14 +94,7 @@ pub enum Class {
 
 /// State of a source leaf.
 pub struct Source {
-    leaves: usize,
-    /// By host port and destination leaf.
-    flows: Vec<Option<Announced>>,
-    /// Destinations that `flows` has one for, by host port.
-    available: Vec<LeafSet>,
-    history: LeafSet,
-    /// The port that was measured last.
-    last_port: usize,
+    announced: Announcements,
     open: Option<Box<Open>>,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
@@ -136,13 +114,8 @@ impl Source {
     /// measures nothing yet.
     pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
         let blank = blank();
-        let leaves = usize::from(leaves);
         Source {
-            leaves,
-            flows: vec![None; ports * leaves],
-            available: vec![LeafSet::EMPTY; ports],
-            last_port: 0,
-            history: LeafSet::EMPTY,
+            announced: Announcements::new(ports, usize::from(leaves)),
             open: None,
             spare: Some(Box::new(Open {
                 key: blank.key,
@@ -176,20 +149,8 @@ impl Source {
     pub fn state_bytes(&self) -> usize {
         size_of::<Source>()
             + size_of::<Open>()
-            + size_of_val(&self.flows[..])
-            + size_of_val(&self.available[..])
+            + self.announced.state_bytes()
             + CLOSING_MAX * size_of::<Closed>()
-    }
-
-    #[inline(always)]
-    fn place(&self, port: usize, leaf: usize) -> usize {
-        port * self.leaves + leaf
-    }
-
-    fn forget(&mut self, port: usize, leaf: usize) {
-        let place = self.place(port, leaf);
-        self.flows[place] = None;
-        self.available[port].remove(leaf);
     }
 
     /// The open window, if there is one.
@@ -197,11 +158,10 @@ impl Source {
         self.open.as_deref()
     }
 
-    /// Clears both masks (once a minute). A flow that runs stays available if it shows itself again.
+    /// Clears both masks (once a minute, paper 3.4). The open window goes on; a flow that is to be
+    /// measured later must be announced again.
     pub fn reset_masks(&mut self) {
-        self.history = LeafSet::EMPTY;
-        self.available.fill(LeafSet::EMPTY);
-        self.flows.fill(None);
+        self.announced.clear();
     }
 
     /// Takes an announcement of a host on `port` for a flow towards `leaf`.
@@ -224,28 +184,25 @@ impl Source {
             let open = self.open.as_ref();
             open.is_some_and(|open| open.key == key && open.announced == header)
         };
-        let place = self.place(port.index(), leaf.index());
-        let Some(slot) = self.flows.get_mut(place) else {
-            return;
-        };
-        let is_known = slot.is_some_and(|old| old.key == key && old.header == header);
+        let old = self.announced.get(port, leaf);
+        let is_known = old.is_some_and(|old| old.key == key && old.header == header);
         if is_known || is_measured(key, header) {
             counters.note(Note::MessagesRepeated);
             return;
         }
         // The newest wins: it is the one whose packets are still to come.
-        if slot.is_some_and(|old| !is_measured(old.key, old.header)) {
+        if old.is_some_and(|old| !is_measured(old.key, old.header)) {
             counters.note(Note::AnnouncementReplaced);
         }
-        *slot = Some(Announced {
+        let flow = Announced {
             key,
             header,
             dress,
             track: Track::new(first_psn(&header), packets),
             running: false,
             is_silent: false,
-        });
-        self.available[port.index()].insert(leaf.index());
+        };
+        self.announced.put(port, leaf, flow);
     }
 
     /// Takes an announcement back; true when it is the measured flow that must now be closed.
@@ -256,10 +213,10 @@ impl Source {
         leaf: LeafId,
         counters: &mut Counters,
     ) -> bool {
-        let slot = self.flows.get(self.place(port.index(), leaf.index()));
-        let known = slot.is_some_and(|slot| slot.is_some_and(|flow| flow.key == key));
+        let flow = self.announced.get(port, leaf);
+        let known = flow.is_some_and(|flow| flow.key == key);
         if known {
-            self.forget(port.index(), leaf.index());
+            self.announced.forget(port, leaf);
         }
         let is_measured = self.open.as_ref().is_some_and(|open| open.key == key);
         if known || is_measured {
@@ -287,34 +244,16 @@ impl Source {
         {
             return open.classify(now, psn, self.mark, counters);
         }
-        let place = self.place(port.index(), leaf.index());
-        let Some(Some(flow)) = self.flows.get_mut(place) else {
-            return Class::Plain;
-        };
-        if flow.key == *key {
-            let is_over = match flow.track.place(psn) {
-                Place::Ahead { step, is_last } => {
-                    flow.track.advance(psn, step);
-                    flow.running = true;
-                    flow.is_silent = false;
-                    is_last
-                }
-                Place::Past => true,
-                Place::Behind { .. } | Place::Before => false,
-            };
-            if is_over {
-                self.forget(port.index(), leaf.index());
-            }
-        }
+        self.announced.follow(port, leaf, key, psn);
         Class::Plain
     }
 
     /// The host port and destination whose flow should be measured next, if no window is open; a
-    /// destination that `is_reachable` denies has to wait, and holds up nobody.
+    /// destination to which `spines_to` knows no spine has to wait, and holds up nobody.
     pub fn select(
         &mut self,
         now: Nanos,
-        is_reachable: impl Fn(LeafId) -> bool,
+        spines_to: impl Fn(LeafId) -> usize,
     ) -> Option<(PortId, LeafId)> {
         if self.open.is_some() {
             return None;
@@ -325,38 +264,20 @@ impl Source {
         if self.closing.len() == CLOSING_MAX {
             return None;
         }
-        let ports = self.available.len();
-        let mut measurable = LeafSet::EMPTY;
-        for port in 0..ports {
-            for leaf in self.available[port].without(measurable).iter() {
-                if is_reachable(LeafId(leaf as u16)) && self.is_measurable(port, leaf) {
-                    measurable.insert(leaf);
-                }
-            }
-        }
-        if measurable.without(self.history).is_empty() {
-            self.history = LeafSet::EMPTY;
-        }
-        let leaf = measurable.without(self.history).lowest()?;
-        let port = (1..=ports)
-            .map(|step| (self.last_port + step) % ports)
-            .find(|&port| self.is_measurable(port, leaf))?;
-        Some((PortId(port as u16), LeafId(leaf as u16)))
-    }
-
-    fn is_measurable(&self, port: usize, leaf: usize) -> bool {
-        let Some(flow) = &self.flows[self.place(port, leaf)] else {
-            return false;
-        };
-        // The paper measures whole flows, since its threshold needs their N.
-        if flow.is_silent || self.is_paper && flow.running {
-            return false;
-        }
-        // The same flow in the same colour: the older window must be judged, and nothing of it
-        // still on its way.
         let colour = self.next_epoch() & 1;
-        let rests = |closed: &Closed| closed.key == flow.key && closed.epoch & 1 == colour;
-        !self.closing.iter().any(rests)
+        let (is_paper, closing) = (self.is_paper, &self.closing);
+        self.announced.next(|leaf, flow| {
+            // The same flow in the same colour: the older window must be judged, and nothing of it
+            // still on its way.
+            let rests = |closed: &Closed| closed.key == flow.key && closed.epoch & 1 == colour;
+            // The paper measures whole flows, since its threshold needs their N.
+            let is_cut = is_paper && flow.running;
+            // What is left of a flow must have a packet for every path.
+            let spines = spines_to(leaf);
+            let is_remnant = flow.running && flow.track.rest().1 < spines as u64;
+            let is_fit = spines > 0 && !flow.is_silent && !is_cut && !is_remnant;
+            is_fit && !closing.iter().any(rests)
+        })
     }
 
     /// The number of the next window; the paper's windows have none.
@@ -377,10 +298,9 @@ impl Source {
         usable: SpineSet,
         counters: &mut Counters,
     ) -> Option<&Open> {
-        let flow = self.flows[self.place(port.index(), leaf.index())].as_ref()?;
+        let flow = self.announced.get(port, leaf)?;
         let mut open = self.spare.take()?;
         self.epoch = self.next_epoch();
-        self.last_port = port.index();
         // The window is what is left of the flow, up to the cap.
         let (first, left) = flow.track.rest();
         let packets = left.min(self.window_packets_max);
@@ -390,7 +310,10 @@ impl Source {
             ..flow.header
         };
         match first {
-            Some(first) => header.first_psn = first,
+            Some(first) => {
+                header.first_psn = first;
+                header.flags &= !FLAG_FIRST_UNKNOWN;
+            }
             None => header.flags |= FLAG_FIRST_UNKNOWN,
         }
         *open = Open {
@@ -410,7 +333,7 @@ impl Source {
             opened_at: now,
             last_at: now,
         };
-        self.history.insert(leaf.index());
+        self.announced.take_turn(port, leaf);
         counters.note(Note::WindowsOpened);
         Some(self.open.insert(open))
     }
@@ -463,9 +386,8 @@ impl Source {
         };
         counters.note(Note::WindowsClosed);
         let is_silent = self.is_silent(now, &open);
-        let (port, leaf) = (open.port.index(), open.leaf.index());
-        let place = self.place(port, leaf);
-        if let Some(flow) = &mut self.flows[place]
+        let (port, leaf) = (open.port, open.leaf);
+        if let Some(flow) = self.announced.get_mut(port, leaf)
             && flow.key == open.key
         {
             // Also one that was announced meanwhile: no PSN is marked twice.
@@ -475,7 +397,7 @@ impl Source {
             // The next window's open must not overtake, in a better class, what is still on its way.
             flow.dress = open.dress;
             if flow.track.is_over() || open.is_past && flow.header == open.announced {
-                self.forget(port, leaf);
+                self.announced.forget(port, leaf);
             }
         }
         self.closing.push(Closed {
@@ -687,10 +609,10 @@ mod tests {
             .into();
         let mut order = Vec::new();
         for round in 0..3 {
-            let (port, leaf) = source.select(Nanos(round), |_| true).unwrap();
+            let (port, leaf) = source.select(Nanos(round), |_| 4).unwrap();
             source.open(Nanos(round), port, leaf, SpineSet::first(4), &mut counters);
             assert_eq!(
-                source.select(Nanos(round), |_| true),
+                source.select(Nanos(round), |_| 4),
                 None,
                 "one measured flow at a time"
             );
@@ -699,14 +621,10 @@ mod tests {
             order.push(leaf.0);
         }
         assert_eq!(order, [2, 5, 7]);
-        assert_eq!(
-            source.select(Nanos(9), |_| true),
-            None,
-            "all flows are over"
-        );
+        assert_eq!(source.select(Nanos(9), |_| 4), None, "all flows are over");
         announce(&mut source, 2, 17, 10, &mut counters);
         assert_eq!(
-            source.select(Nanos(9), |_| true),
+            source.select(Nanos(9), |_| 4),
             Some((PortId(0), LeafId(2))),
             "history is cleared when nothing else is left"
         );
@@ -858,7 +776,7 @@ mod tests {
             // Port 0 announces again and again; port 1 did it once, and its flow never ends.
             announce(&mut source, 3, qpn, 10, &mut counters);
             let now = Nanos(u64::from(qpn) * 1_000_000);
-            let (port, leaf) = source.select(now, |_| true).unwrap();
+            let (port, leaf) = source.select(now, |_| 4).unwrap();
             source.open(now, port, leaf, SpineSet::first(4), &mut counters);
             source.close(now, &mut counters);
             ports.push(port.0);

@@ -1,9 +1,9 @@
 //! The switch: its state, what leaves it, and what time, control and links do to it.
 //!
-//! [`crate::forward`] is the other half: what happens to a packet that arrives.
+//! [`crate::forward`] is the other half: what happens to a packet that arrives. [`crate::speak`] is
+//! what the switch itself sends.
 
-use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, Header, MessageKind, message_len};
-use packet::{MacAddr, Psn, Qpn};
+use packet::MacAddr;
 
 use crate::config::{Peer, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
@@ -20,7 +20,6 @@ use crate::spine::SpineCounts;
 use crate::spray::Sprayer;
 use crate::token::{Sink, Token};
 use crate::types::{LeafId, LeafSet, Nanos, PortId, SpineId, SpineSet};
-use crate::window::Dress;
 
 /// A port as the packet path sees it.
 #[derive(Clone, Copy)]
@@ -29,7 +28,7 @@ pub(crate) struct Port {
     pub(crate) mac: MacAddr,
     pub(crate) peer_mac: MacAddr,
     pub(crate) accept_any_mac: bool,
-    enabled: bool,
+    pub(crate) enabled: bool,
 }
 
 /// A host whose MAC address is configured, as the packet path sees it. No route leads to one whose
@@ -50,7 +49,7 @@ pub(crate) struct Leaf {
     /// Port of each spine.
     pub(crate) uplinks: Vec<usize>,
     /// Usable spines by destination leaf, as the sprayer has them.
-    usable: Vec<SpineSet>,
+    pub(crate) usable: Vec<SpineSet>,
 }
 
 /// What only a spine has.
@@ -59,8 +58,8 @@ pub(crate) struct Spine {
     pub(crate) counts: SpineCounts,
     /// Port of each leaf.
     pub(crate) downlinks: Vec<usize>,
-    next_message_at: Nanos,
-    sequence: u32,
+    pub(crate) next_message_at: Nanos,
+    pub(crate) sequence: u32,
 }
 
 /// Leaf or spine.
@@ -88,11 +87,11 @@ pub struct Switch<T> {
     pub(crate) message_port: u16,
     pub(crate) leaves: u16,
     pub(crate) spines: u16,
-    link_state_ns: Option<u64>,
+    pub(crate) link_state_ns: Option<u64>,
 }
 
 /// No port: a fabric may lack links.
-const NO_PORT: usize = usize::MAX;
+pub(crate) const NO_PORT: usize = usize::MAX;
 
 impl<T: Token> Switch<T> {
     /// The switch of such a configuration. All memory it will ever use is allocated here.
@@ -291,7 +290,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Whether routing may use the link of a port now.
-    fn is_usable(&self, port: usize) -> bool {
+    pub(crate) fn is_usable(&self, port: usize) -> bool {
         self.queues.is_up(port) && self.ports[port].enabled && !self.holds.is_held(port)
     }
 
@@ -357,127 +356,6 @@ impl<T: Token> Switch<T> {
         self.apply_usable(now, sink);
     }
 
-    /// Opens a window on the next flow, if none is open and one is announced.
-    pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
-        let State::Leaf(leaf) = &mut self.state else {
-            return;
-        };
-        let usable = &leaf.usable;
-        let Some((port, to)) = leaf.source.select(now, |to| !usable[to.index()].is_empty()) else {
-            return;
-        };
-        let usable = usable[to.index()];
-        let Some(open) = leaf.source.open(now, port, to, usable, &mut self.counters) else {
-            return;
-        };
-        let header = Header {
-            kind: MessageKind::Open,
-            flags: open.header.flags | FLAG_SWITCH,
-            fanout: self.spines,
-            repetition: 0,
-            epoch: open.epoch,
-            ..open.header
-        };
-        let dress = open.dress;
-        for spine in usable.iter() {
-            self.send_over(
-                spine,
-                &dress,
-                &header,
-                |index| usable.has(index),
-                |_| 0,
-                sink,
-            );
-        }
-    }
-
-    /// Ends the open window, tells the destination leaf, and opens the next one.
-    pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
-        if let State::Leaf(leaf) = &mut self.state {
-            leaf.source.close(now, &mut self.counters);
-        }
-        self.repeat_closes(now, sink);
-        self.open_window(now, sink);
-    }
-
-    /// Sends the closes that are due: the first copy, and its repetitions.
-    fn repeat_closes<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
-        while let State::Leaf(leaf) = &mut self.state
-            && let Some(closed) = leaf.source.due_close(now)
-        {
-            let closed = *closed;
-            leaf.source.close_sent(now, closed.epoch);
-            let header = Header {
-                kind: MessageKind::Close,
-                flags: closed.header.flags | FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM,
-                packets: closed.marked,
-                bytes: 0,
-                fanout: self.spines,
-                repetition: closed.repetition,
-                epoch: closed.epoch,
-                ..closed.header
-            };
-            for spine in closed.usable.iter() {
-                let is_set = |index| closed.usable.has(index);
-                self.send_over(
-                    spine,
-                    &closed.dress,
-                    &header,
-                    is_set,
-                    |index| closed.sent[index],
-                    sink,
-                );
-            }
-        }
-    }
-
-    fn send_over<S: Sink<T>>(
-        &mut self,
-        spine: usize,
-        dress: &Dress,
-        header: &Header,
-        is_set: impl Fn(usize) -> bool,
-        count: impl Fn(usize) -> u32,
-        sink: &mut S,
-    ) {
-        if let State::Leaf(leaf) = &self.state {
-            let port = leaf.uplinks[spine];
-            self.send(port, MEASURED, dress, header, is_set, count, sink);
-        }
-    }
-
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "a message is its header, bitmap and counts, and where it goes"
-    )]
-    fn send<S: Sink<T>>(
-        &mut self,
-        port: usize,
-        priority: u8,
-        dress: &Dress,
-        header: &Header,
-        is_set: impl Fn(usize) -> bool,
-        count: impl Fn(usize) -> u32,
-        sink: &mut S,
-    ) {
-        let len = dress.frame_len(message_len(usize::from(header.fanout), header.flags));
-        let Some(mut token) = sink.alloc(len) else {
-            self.counters.note(Note::MessagesUnsent);
-            return;
-        };
-        let Port { peer_mac, mac, .. } = self.ports[port];
-        dress.write(
-            token.header_mut(),
-            (peer_mac, mac),
-            self.message_port,
-            header,
-            is_set,
-            count,
-        );
-        self.counters.generated += 1;
-        self.enqueue(port, priority, token, sink);
-    }
-
     /// Queues a packet, or counts why not. True when it is queued.
     #[inline]
     pub(crate) fn enqueue<S: Sink<T>>(
@@ -508,55 +386,6 @@ impl<T: Token> Switch<T> {
                 self.counters.drops[reason.index()] += 1;
                 sink.discard(token, reason);
                 false
-            }
-        }
-    }
-
-    fn send_link_state<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
-        let mut reaches = LeafSet::EMPTY;
-        let State::Spine(spine) = &self.state else {
-            return;
-        };
-        for (leaf, &port) in spine.downlinks.iter().enumerate() {
-            if port != NO_PORT && self.is_usable(port) {
-                reaches.insert(leaf);
-            }
-        }
-        let State::Spine(spine) = &mut self.state else {
-            return;
-        };
-        spine.next_message_at = now.plus(self.link_state_ns.unwrap_or(u64::MAX));
-        spine.sequence = spine.sequence.wrapping_add(1);
-        let header = Header {
-            kind: MessageKind::LinkState,
-            flags: FLAG_SWITCH,
-            destination_qp: Qpn(0),
-            first_psn: Psn::new(0),
-            mtu_bytes: 0,
-            packets: 0,
-            bytes: 0,
-            flow_id: u64::from(spine.id.0),
-            fanout: self.leaves,
-            repetition: 0,
-            epoch: spine.sequence,
-        };
-        let dress = Dress::link_local();
-        for leaf in 0..usize::from(self.leaves) {
-            let State::Spine(spine) = &self.state else {
-                return;
-            };
-            let port = spine.downlinks[leaf];
-            // A disabled link still tells: the leaf must learn that it is not to be used.
-            if port != NO_PORT && self.queues.is_up(port) {
-                self.send(
-                    port,
-                    MEASURED,
-                    &dress,
-                    &header,
-                    |index| reaches.has(index),
-                    |_| 0,
-                    sink,
-                );
             }
         }
     }

@@ -136,6 +136,7 @@ pub(super) struct Eal {
     pub(super) memory: Option<super::Memory>,
     pub(super) size: Option<Bytes>,
     pub(super) buffer: Option<Bytes>,
+    pub(super) idle: Option<super::Idle>,
     #[serde(default)]
     pub(super) arguments: Vec<String>,
 }

@@ -25,6 +25,16 @@ pub enum Memory {
     NoHuge,
 }
 
+/// What the lcore does while there is nothing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Idle {
+    /// Poll on: the shortest delay, and a whole CPU.
+    Poll,
+    /// Sleep for some 50 us at a time: for devices of the kernel and several switches on one CPU.
+    Sleep,
+}
+
 /// How DPDK is started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EalSpec {
@@ -34,6 +44,8 @@ pub struct EalSpec {
     pub size: Bytes,
     /// Data room of a packet buffer, headroom included: holds the largest frame of every port.
     pub buffer_bytes: u32,
+    /// What the lcore does while there is nothing to do.
+    pub idle: Idle,
     /// Further arguments, as they are.
     pub arguments: Vec<String>,
 }
@@ -225,6 +237,7 @@ pub(super) fn eal(raw: &raw::Eal, ports: &[PortConfig]) -> Result<EalSpec, Confi
         memory: raw.memory.unwrap_or(Memory::Auto),
         size,
         buffer_bytes,
+        idle: raw.idle.unwrap_or(Idle::Poll),
         arguments: raw.arguments.clone(),
     })
 }

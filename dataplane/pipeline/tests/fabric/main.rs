@@ -3,6 +3,7 @@
 mod classes;
 mod gateway;
 mod links;
+mod mutated;
 mod neighbors;
 mod net;
 mod no_alloc;

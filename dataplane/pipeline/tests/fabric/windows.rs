@@ -56,6 +56,26 @@ fn a_restarted_leaf_is_measured_at_once_although_its_epochs_start_again() {
 }
 
 #[test]
+fn a_destination_leaf_that_restarts_within_a_window_convicts_nobody() {
+    let mut net = Net::new(|_| {}, false);
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    send(&mut net, 100..300);
+    net.restart(1, |_| {});
+    send(&mut net, 300..500);
+    net.run(100_000, &mut perfect);
+    let windows = net.take_windows(1);
+    assert_eq!(windows.len(), 1);
+    assert_eq!(windows[0].marked, Some(400));
+    assert_nothing_lost(&windows);
+    net.send(0, announcement(0, 1, 8, 100, 40));
+    (100..140).for_each(|psn| net.send(0, data(0, 1, 8, psn)));
+    net.run(100_000, &mut perfect);
+    let windows = net.take_windows(1);
+    assert!(windows[0].disturbed.is_empty(), "{windows:?}");
+    assert_nothing_lost(&windows);
+}
+
+#[test]
 fn closes_that_come_after_their_row_is_gone_convict_nobody() {
     let mut net = Net::new(|config| config.measurement.rows_max = 1, false);
     net.send(0, announcement(0, 1, 7, 100, 20));
@@ -186,6 +206,40 @@ fn what_a_dead_uplink_had_queued_is_no_evidence() {
     assert!(windows[0].counts[0] < windows[0].sent[0], "{windows:?}");
     assert!(windows[0].disturbed.has(0) && windows[0].disturbed.len() == 1);
     assert_nothing_lost(&windows);
+}
+
+#[test]
+fn what_a_spine_drops_in_its_own_queue_is_told_and_is_no_loss_of_a_link() {
+    let mut net = Net::new(
+        |config| {
+            if let Role::Spine(_) = config.role {
+                config.queue.limit_bytes = 3_000;
+                config
+                    .ports
+                    .iter_mut()
+                    .for_each(|p| p.rate_bps = 1_000_000_000);
+            }
+        },
+        false,
+    );
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    (100..500).for_each(|psn| net.send(0, data(0, 1, 7, psn)));
+    net.run(500_000, &mut perfect);
+    let window = net.take_windows(1)[0];
+    let mut dropped = 0;
+    for spine in window.hops_filled.iter() {
+        let hop = window.hops[spine];
+        assert_eq!(window.sent[spine], hop.received, "{window:?}");
+        assert_eq!(hop.received, hop.sent + hop.dropped, "{window:?}");
+        assert_eq!(hop.sent, window.counts[spine], "{window:?}");
+        dropped += hop.dropped;
+    }
+    assert_eq!(
+        window.hops_filled, window.usable,
+        "a repeated close brings the record"
+    );
+    assert!(dropped > 100, "{dropped} dropped");
+    net.assert_conserved();
 }
 
 #[test]

@@ -1,0 +1,184 @@
+//! What a switch itself sends: opens and closes of windows (a leaf), link state (a spine).
+
+use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, Header, MessageKind, message_len};
+use packet::{Psn, Qpn};
+
+use crate::counters::Note;
+use crate::port::MEASURED;
+use crate::switch::{NO_PORT, Port, State, Switch};
+use crate::token::{Sink, Token};
+use crate::types::{LeafSet, Nanos};
+use crate::window::Dress;
+
+impl<T: Token> Switch<T> {
+    /// Opens a window on the next flow, if none is open and one is announced.
+    pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let State::Leaf(leaf) = &mut self.state else {
+            return;
+        };
+        let usable = &leaf.usable;
+        let Some((port, to)) = leaf.source.select(now, |to| usable[to.index()].len()) else {
+            return;
+        };
+        let usable = usable[to.index()];
+        let Some(open) = leaf.source.open(now, port, to, usable, &mut self.counters) else {
+            return;
+        };
+        let header = Header {
+            kind: MessageKind::Open,
+            flags: open.header.flags | FLAG_SWITCH,
+            fanout: self.spines,
+            repetition: 0,
+            epoch: open.epoch,
+            ..open.header
+        };
+        let dress = open.dress;
+        for spine in usable.iter() {
+            self.send_over(
+                spine,
+                &dress,
+                &header,
+                |index| usable.has(index),
+                |_| 0,
+                sink,
+            );
+        }
+    }
+
+    /// Ends the open window, tells the destination leaf, and opens the next one.
+    pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        if let State::Leaf(leaf) = &mut self.state {
+            leaf.source.close(now, &mut self.counters);
+        }
+        self.repeat_closes(now, sink);
+        self.open_window(now, sink);
+    }
+
+    /// Sends the closes that are due: the first copy, and its repetitions.
+    pub(crate) fn repeat_closes<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        while let State::Leaf(leaf) = &mut self.state
+            && let Some(closed) = leaf.source.due_close(now)
+        {
+            let closed = *closed;
+            leaf.source.close_sent(now, closed.epoch);
+            let header = Header {
+                kind: MessageKind::Close,
+                flags: closed.header.flags | FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM,
+                packets: closed.marked,
+                bytes: 0,
+                fanout: self.spines,
+                repetition: closed.repetition,
+                epoch: closed.epoch,
+                ..closed.header
+            };
+            for spine in closed.usable.iter() {
+                let is_set = |index| closed.usable.has(index);
+                self.send_over(
+                    spine,
+                    &closed.dress,
+                    &header,
+                    is_set,
+                    |index| closed.sent[index],
+                    sink,
+                );
+            }
+        }
+    }
+
+    fn send_over<S: Sink<T>>(
+        &mut self,
+        spine: usize,
+        dress: &Dress,
+        header: &Header,
+        is_set: impl Fn(usize) -> bool,
+        count: impl Fn(usize) -> u32,
+        sink: &mut S,
+    ) {
+        if let State::Leaf(leaf) = &self.state {
+            let port = leaf.uplinks[spine];
+            self.send(port, MEASURED, dress, header, is_set, count, sink);
+        }
+    }
+
+    #[allow(
+        clippy::too_many_arguments,
+        reason = "a message is its header, bitmap and counts, and where it goes"
+    )]
+    fn send<S: Sink<T>>(
+        &mut self,
+        port: usize,
+        priority: u8,
+        dress: &Dress,
+        header: &Header,
+        is_set: impl Fn(usize) -> bool,
+        count: impl Fn(usize) -> u32,
+        sink: &mut S,
+    ) {
+        let len = dress.frame_len(message_len(usize::from(header.fanout), header.flags));
+        let Some(mut token) = sink.alloc(len) else {
+            self.counters.note(Note::MessagesUnsent);
+            return;
+        };
+        let Port { peer_mac, mac, .. } = self.ports[port];
+        dress.write(
+            token.header_mut(),
+            (peer_mac, mac),
+            self.message_port,
+            header,
+            is_set,
+            count,
+        );
+        self.counters.generated += 1;
+        self.enqueue(port, priority, token, sink);
+    }
+
+    /// A spine tells every leaf which leaves it reaches.
+    pub(crate) fn send_link_state<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        let mut reaches = LeafSet::EMPTY;
+        let State::Spine(spine) = &self.state else {
+            return;
+        };
+        for (leaf, &port) in spine.downlinks.iter().enumerate() {
+            if port != NO_PORT && self.is_usable(port) {
+                reaches.insert(leaf);
+            }
+        }
+        let State::Spine(spine) = &mut self.state else {
+            return;
+        };
+        spine.next_message_at = now.plus(self.link_state_ns.unwrap_or(u64::MAX));
+        spine.sequence = spine.sequence.wrapping_add(1);
+        let header = Header {
+            kind: MessageKind::LinkState,
+            flags: FLAG_SWITCH,
+            destination_qp: Qpn(0),
+            first_psn: Psn::new(0),
+            mtu_bytes: 0,
+            packets: 0,
+            bytes: 0,
+            flow_id: u64::from(spine.id.0),
+            fanout: self.leaves,
+            repetition: 0,
+            epoch: spine.sequence,
+        };
+        let dress = Dress::link_local();
+        for leaf in 0..usize::from(self.leaves) {
+            let State::Spine(spine) = &self.state else {
+                return;
+            };
+            let port = spine.downlinks[leaf];
+            // A disabled link still tells: the leaf must learn that it is not to be used.
+            if port != NO_PORT && self.queues.is_up(port) {
+                self.send(
+                    port,
+                    MEASURED,
+                    &dress,
+                    &header,
+                    |index| reaches.has(index),
+                    |_| 0,
+                    sink,
+                );
+            }
+        }
+    }
+}
