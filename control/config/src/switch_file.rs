@@ -154,4 +154,6 @@ fn role(raw: &raw::Switch) -> Result<Role, ConfigError> {
 }
 
 #[cfg(test)]
+mod station_tests;
+#[cfg(test)]
 mod tests;

@@ -19,7 +19,7 @@ impl Bucket {
         let cost_ns = if per_second == 0 {
             0
         } else {
-            1_000_000_000 / u64::from(per_second)
+            (1_000_000_000 / u64::from(per_second)).max(1)
         };
         Bucket {
             cost_ns,

@@ -125,6 +125,72 @@ fn addresses_and_seeds_are_unique() {
     assert_eq!(seeds.len(), 256);
 }
 
+/// Goal: every switch has an address of its own that all leaves reach, and nobody else has.
+#[test]
+fn switches_have_addresses() {
+    let config = TestbedConfig {
+        leaves: 128,
+        spines: 128,
+        workload: crate::Workload::Idle,
+        ..default()
+    };
+    let fabric = Fabric::new(&config).unwrap();
+    let own = |index: usize| fabric.switches[index].config.gateway.addresses[0];
+    let mut all: Vec<Address> = (0..256).map(own).collect();
+    all.extend(fabric.hosts.iter().map(|host| host.address));
+    let count = all.len();
+    all.sort_unstable();
+    all.dedup();
+    assert_eq!(all.len(), count, "no address twice");
+    assert_eq!(
+        (own(3).to_string(), own(128 + 5).to_string()),
+        ("10.3.255.254".into(), "10.133.0.1".into())
+    );
+    for index in [0, 77] {
+        let table = pipeline::route::RouteTable::new(&fabric.switches[index].config.routes);
+        assert_eq!(table.lookup(own(index)), None, "its own is no route");
+        for other in (0..256).filter(|&other| other != index) {
+            let next = match other {
+                0..128 => NextHop::Leaf(pipeline::LeafId(other as u16)),
+                _ => NextHop::Spine(pipeline::SpineId(other as u16 - 128)),
+            };
+            assert_eq!(
+                table.lookup(own(other)),
+                Some(next),
+                "{other} from leaf {index}"
+            );
+        }
+    }
+}
+
+/// Goal: marking and hold-down follow the settings.
+#[test]
+fn ecn_and_hold_down_are_handed_on() {
+    let queues = |ecn| {
+        let config = TestbedConfig {
+            ecn,
+            hold_down: crate::Time::new(7_000),
+            ..default()
+        };
+        let switch = Fabric::new(&config).unwrap().switches[9].config.clone();
+        assert_eq!(switch.hold_down_ns, 7_000);
+        switch.queue.ecn
+    };
+    assert_eq!(queues(false), [None; 8]);
+    let curve = queues(true)[3].unwrap();
+    assert_eq!(curve.thresholds_bytes(10_000_000_000), (40_000, 160_000));
+    let config = TestbedConfig {
+        ecn: true,
+        link_rate: crate::Rate::new(100_000_000_000),
+        ..default()
+    };
+    let error = Fabric::new(&config).unwrap_err().to_string();
+    assert!(
+        error.contains("ecn: at 100Gbps everything is marked from 1600kB"),
+        "{error}"
+    );
+}
+
 /// Goal: faults and disabled links land on their link's sending end, with their text.
 #[test]
 fn faults_land_on_their_link() {

@@ -1,5 +1,7 @@
 //! After start the burst loop allocates nothing: not for packets, windows, messages or reports.
 
+use crate::gateway::*;
+use crate::neighbors::*;
 use crate::net::*;
 use pipeline::*;
 
@@ -126,5 +128,55 @@ fn the_burst_loop_allocates_nothing() {
     });
     assert_eq!(chain.store.windows, 8, "every flow was measured");
     assert_eq!(chain.destination.counters().noted(Note::Counted), 8 * 400);
+    assert_eq!(allocations.count_total, 0, "{allocations:?}");
+}
+
+#[test]
+fn answers_and_questions_allocate_nothing() {
+    let mut config = config(0, &measurement(false));
+    with_prefixes(&mut config);
+    let mut leaf: Switch<Frame> = Switch::new(&config);
+    let mut store = Store {
+        free: (0..64).map(|_| Frame(Vec::with_capacity(2048))).collect(),
+        windows: 0,
+    };
+    let stranger = |n: u16| address(&format!("10.0.9.{n}"));
+    let templates: Vec<Frame> = (0..16)
+        .flat_map(|n| {
+            [
+                ping(0, gateway(0, n % 2 == 0), 64, n),
+                probe(0, host(1, n % 2 == 0), 1),
+                solicitation(host_mac(0), host(0, true), host(1, true)),
+                arp_request(host_mac(0), &format!("10.0.9.{n}"), "10.0.0.254"),
+                frame(0, host(0, false), stranger(100 + n), 9, 132, &[0; 8]),
+            ]
+        })
+        .collect();
+    let allocations = allocation_counter::measure(|| {
+        let mut now = Nanos(0);
+        for _ in 0..10 {
+            for template in &templates {
+                let mut frame = store.free.pop().expect("the store was filled");
+                frame.0.clear();
+                frame.0.extend_from_slice(&template.0);
+                leaf.ingress(now, PortId(0), frame, &mut store);
+                now = now.plus(10_000);
+                while let Some(frame) = leaf.egress(now, PortId(0)) {
+                    store.free.push(frame);
+                }
+            }
+        }
+    });
+    for note in [
+        Note::EchoAnswered,
+        Note::IcmpErrorsSent,
+        Note::DiscoveryAnswered,
+        Note::ArpAnswered,
+        Note::NeighborsAsked,
+        Note::NeighborsFull,
+    ] {
+        assert!(leaf.counters().noted(note) > 0, "no {}", note.name());
+    }
+    assert!(leaf.is_conserved());
     assert_eq!(allocations.count_total, 0, "{allocations:?}");
 }

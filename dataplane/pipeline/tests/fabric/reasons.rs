@@ -77,6 +77,7 @@ fn after(reason: DropReason) -> Net {
             switch.ingress(Nanos(0), PortId(0), Split(data(0, 1, 7, 0)), &mut bin);
             assert_eq!(bin.0, [reason]);
             assert!(switch.is_conserved() && switch.counters().dropped(reason) == 1);
+            // The fabric's own frames are never split, so it is told this one's fate.
             net
         }
         DropReason::Oversize => once(udp(0, 1, 53, &[0; 4400])),
