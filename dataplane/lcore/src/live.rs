@@ -239,7 +239,7 @@ fn poll(
             switch.ingress_burst(
                 now,
                 PortId(index as u16),
-                burst.drain().map(Packet),
+                burst.drain().map(Packet::from),
                 &mut sink,
             );
         }
@@ -297,7 +297,7 @@ fn push(switch: &mut Switch<Packet>, now: Nanos, port: PortId, live: &mut Live) 
     while live.unsent.len() < BURST
         && let Some(packet) = switch.egress(now, port)
     {
-        let refused = live.unsent.push(packet.0);
+        let refused = live.unsent.push(packet.into_mbuf());
         debug_assert!(refused.is_ok(), "a burst holds more than BURST");
     }
     if live.unsent.is_empty() {
