@@ -18,8 +18,11 @@ struct Role {
     input: &'static str,
     ports: Vec<&'static str>,
     /// Ports that lead towards host .1 and towards host .2, with the MAC addresses (to, from).
-    towards: [Vec<(&'static str, [u8; 6], [u8; 6])>; 2],
+    towards: [Vec<Exit>; 2],
 }
+
+/// A port and the MAC addresses (to, from) of what leaves it.
+type Exit = (&'static str, [u8; 6], [u8; 6]);
 
 fn host_mac(host: u8) -> [u8; 6] {
     [0x52, 0x54, 0, 0x77, 0, host]
@@ -35,7 +38,7 @@ fn leaf0() -> Role {
     }
 }
 
-fn uplinks() -> Vec<(&'static str, [u8; 6], [u8; 6])> {
+fn uplinks() -> Vec<Exit> {
     let names = ["up0", "up1", "up2", "up3"].into_iter().zip(0..);
     names
         .map(|(name, n)| (name, [2, 0, 1, 0, n, 0], [2, 0, 0, 0, 0, 0x10 + n]))
