@@ -277,7 +277,7 @@ impl Source {
 
     /// Where a counted packet of a host stands: follows announced flows, and tells the packets of
     /// the measured one.
-    #[inline]
+    #[inline(always)]
     pub fn classify(
         &mut self,
         now: Nanos,
@@ -294,11 +294,18 @@ impl Source {
         {
             return open.classify(now, psn, self.mark, counters);
         }
+        self.follow(port, leaf, *key, psn);
+        Class::Plain
+    }
+
+    /// Keeps up with a flow that is announced, so that a window on it begins where it stands.
+    #[inline(never)]
+    fn follow(&mut self, port: PortId, leaf: LeafId, key: FlowKey, psn: Psn) {
         let place = self.place(port.index(), leaf.index());
         let Some(Some(flow)) = self.flows.get_mut(place) else {
-            return Class::Plain;
+            return;
         };
-        if flow.key == *key {
+        if flow.key == key {
             let is_over = match flow.track.place(psn) {
                 Place::Ahead { step, is_last } => {
                     flow.track.advance(psn, step);
@@ -313,7 +320,6 @@ impl Source {
                 self.forget(port.index(), leaf.index());
             }
         }
-        Class::Plain
     }
 
     /// The host port and destination whose flow should be measured next, if no window is open; a
@@ -518,7 +524,7 @@ impl Source {
 }
 
 impl Open {
-    #[inline]
+    #[inline(always)]
     fn classify(&mut self, now: Nanos, psn: Psn, mark: Mark, counters: &mut Counters) -> Class {
         match self.track.place(psn) {
             Place::Ahead { step, is_last } => {

@@ -448,6 +448,7 @@ impl<T: Token> Switch<T> {
         }
     }
 
+    #[cold]
     #[allow(
         clippy::too_many_arguments,
         reason = "a message is its header, bitmap and counts, and where it goes"
@@ -481,7 +482,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Queues a packet, or counts why not. True when it is queued.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue<S: Sink<T>>(
         &mut self,
         port: usize,

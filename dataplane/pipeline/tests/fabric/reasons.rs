@@ -76,7 +76,7 @@ fn after(reason: DropReason) -> Net {
             assert_eq!(bin.0, [reason]);
             assert!(switch.is_conserved() && switch.counters().dropped(reason) == 1);
             // The fabric's own frames are never split, so it is told this one's fate.
-            return net;
+            net
         }
         DropReason::Oversize => once(udp(0, 1, 53, &[0; 4400])),
         DropReason::BadFcs => {
