@@ -1,11 +1,13 @@
 //! What can be typed.
 
+mod bench;
 mod testbed;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub(crate) use bench::BenchArgs;
 pub(crate) use testbed::TestbedArgs;
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     Switch(SwitchArgs),
     /// Run one switch over captures
     Replay(ReplayArgs),
+    /// Measure the data plane beside a plain loop in C
+    Bench(BenchArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
     /// Ask a running testbed or switch

@@ -42,11 +42,14 @@ pub(crate) fn run(
     };
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
         .map_err(|error| lacks(error, "cannot take signals for"))?;
-    let mut child = Command::new(&path)
+    let mut child = Command::new(&path);
+    if !leads_its_session(command) {
+        child.process_group(0);
+    }
+    let mut child = child
         .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .process_group(0)
         .spawn()
         .map_err(|error| lacks(error, "cannot start"))?;
     if let Some(mut stdin) = child.stdin.take() {
@@ -62,6 +65,12 @@ pub(crate) fn run(
         Some(lines) => running.listen(&lines, &mut signals),
         None => Err(Failure::new(NO, format!("{NAME} has no standard output"))),
     }
+}
+
+/// Whether the daemon makes a session of its own, which a leader of a process group cannot: a
+/// benchmark does, for the kernel weighs sessions against each other.
+fn leads_its_session(command: &str) -> bool {
+    command == "bench"
 }
 
 /// Beside this executable, else on PATH.

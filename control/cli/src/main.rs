@@ -5,6 +5,7 @@
 //! environment lacks something.
 
 mod args;
+mod bench;
 mod check;
 mod daemon;
 mod failure;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
         Command::Replay(args) => replay::run(args),
+        Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
     };

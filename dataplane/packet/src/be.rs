@@ -3,13 +3,17 @@
 /// The 16 bits at `at`.
 #[inline(always)]
 pub fn get16(bytes: &[u8], at: usize) -> u16 {
-    u16::from_be_bytes([bytes[at], bytes[at + 1]])
+    let mut word = [0; 2];
+    word.copy_from_slice(&bytes[at..at + 2]);
+    u16::from_be_bytes(word)
 }
 
 /// The 32 bits at `at`.
 #[inline(always)]
 pub fn get32(bytes: &[u8], at: usize) -> u32 {
-    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_be_bytes(word)
 }
 
 /// Writes 16 bits at `at`.

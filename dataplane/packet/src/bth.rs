@@ -213,6 +213,42 @@ pub fn version(frame: &[u8], at: usize) -> u8 {
     frame[at + FLAGS] & 0x0f
 }
 
+/// What the switch reads of a BTH, once.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bth {
+    /// Operation.
+    pub opcode: Opcode,
+    /// Transport header version (0 is the only one defined).
+    pub version: u8,
+    /// The byte of mark and colour, [`RESV8A`].
+    pub flags: u8,
+    /// Destination QP.
+    pub destination_qp: Qpn,
+    /// Sequence number.
+    pub psn: Psn,
+}
+
+impl Default for Bth {
+    fn default() -> Bth {
+        Bth::read(&[0; HEADER_LEN], 0)
+    }
+}
+
+impl Bth {
+    /// Reads the BTH at `at`; the caller has checked the length.
+    #[inline(always)]
+    pub fn read(frame: &[u8], at: usize) -> Bth {
+        let word = be::get32(frame, at + RESV8A);
+        Bth {
+            opcode: opcode(frame, at),
+            version: version(frame, at),
+            flags: (word >> 24) as u8,
+            destination_qp: Qpn(word & 0x00ff_ffff),
+            psn: psn(frame, at),
+        }
+    }
+}
+
 /// What [`write()`] puts into a BTH.
 #[derive(Clone, Copy, Debug)]
 pub struct BthFields {

@@ -91,8 +91,9 @@ impl FromStr for MacAddr {
 /// Writes destination and source of a frame; its header must be there.
 #[inline(always)]
 pub fn set_addresses(frame: &mut [u8], destination: MacAddr, source: MacAddr) {
-    frame[DESTINATION..DESTINATION + 6].copy_from_slice(&destination.0);
-    frame[SOURCE..SOURCE + 6].copy_from_slice(&source.0);
+    let header = &mut frame[..HEADER_LEN];
+    header[DESTINATION..DESTINATION + 6].copy_from_slice(&destination.0);
+    header[SOURCE..SOURCE + 6].copy_from_slice(&source.0);
 }
 
 /// The Ethertype behind all VLAN tags and the offset of what follows it.

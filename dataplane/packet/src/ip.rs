@@ -132,10 +132,12 @@ pub fn v6_address(frame: &[u8], at: usize) -> Address {
 /// The TTL must be above zero. A header whose checksum was wrong stays wrong by the same amount.
 #[inline(always)]
 pub fn v4_decrement_ttl(frame: &mut [u8], at: usize) {
-    frame[at + v4::TTL] -= 1;
-    let sum = u32::from(be::get16(frame, at + v4::CHECKSUM)) + 0x0100;
+    // One check for all three bytes.
+    let header = &mut frame[at..at + V4_HEADER_LEN];
+    header[v4::TTL] -= 1;
+    let sum = u32::from(be::get16(header, v4::CHECKSUM)) + 0x0100;
     let sum = (sum & 0xffff) + (sum >> 16);
-    frame[at + v4::CHECKSUM..at + v4::CHECKSUM + 2].copy_from_slice(&(sum as u16).to_be_bytes());
+    be::put16(header, v4::CHECKSUM, sum as u16);
 }
 
 /// Checksum of the IPv4 header `header` (whole, its checksum field read as zero).

@@ -19,7 +19,7 @@ pub mod message;
 pub mod ndp;
 pub mod parse;
 
-pub use bth::{Opcode, Psn, Qpn, Space};
+pub use bth::{Bth, Opcode, Psn, Qpn, Space};
 pub use ethernet::MacAddr;
 pub use ip::Address;
 pub use parse::{Kind, ParseError, Parsed, parse};

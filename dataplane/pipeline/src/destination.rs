@@ -227,7 +227,7 @@ impl Destination {
     /// Counts a marked packet that came over `spine`; `source` tells the leaf of a flow that is
     /// new. Returns true when a window ends with it
     /// (preset `paper`): [`Destination::take_ended`] then has it.
-    #[inline]
+    #[inline(always)]
     #[allow(
         clippy::too_many_arguments,
         reason = "the packet path passes what it has parsed, unpacked"

@@ -5,7 +5,8 @@
 use packet::bth::{self, COLOUR, MARK};
 use packet::ethernet;
 use packet::message::{self, FLAG_SWITCH, Message, MessageKind};
-use packet::{Kind, MacAddr, Parsed, ip, ndp, parse};
+use packet::parse::{parse_any, parse_common};
+use packet::{Kind, MacAddr, Parsed, ip, ndp};
 
 use crate::config::{Peer, PortKind};
 use crate::counters::Note;
@@ -80,12 +81,42 @@ impl<T: Token> Switch<T> {
     }
 
     /// Takes one packet that `port` has received.
-    #[inline]
+    #[inline(always)]
     pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, mut token: T, sink: &mut S) {
         let in_port = port.index();
+        let wire_len = token.wire_len();
         self.counters.rx += 1;
-        self.queues.count_received(in_port, token.wire_len());
-        match self.decide(now, in_port, &mut token, sink) {
+        self.queues.count_received(in_port, wire_len);
+        // The common shape gets a copy of all that follows, in which the compiler knows every
+        // offset: no length is checked twice, and nothing that was parsed goes through memory.
+        if token.is_whole()
+            && let frame = token.header_mut()
+            && let Some(parsed) = parse_common(frame, wire_len as usize)
+        {
+            let decision = self.decide(now, in_port, frame, &parsed, sink);
+            self.settle(now, decision, token, sink);
+        } else {
+            self.ingress_any(now, in_port, token, sink);
+        }
+    }
+
+    /// The same for a packet of any other shape.
+    #[inline(never)]
+    fn ingress_any<S: Sink<T>>(&mut self, now: Nanos, in_port: usize, mut token: T, sink: &mut S) {
+        let decision = self.decide_any(now, in_port, &mut token, sink);
+        self.settle(now, decision, token, sink);
+    }
+
+    /// Carries out what was decided.
+    #[inline(always)]
+    fn settle<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        decision: Result<Decision, DropReason>,
+        token: T,
+        sink: &mut S,
+    ) {
+        match decision {
             Ok(Decision::Forward(way)) => self.forward(now, way, token, sink),
             Ok(Decision::Reply { port, priority }) => {
                 self.counters.consumed += 1;
@@ -108,8 +139,7 @@ impl<T: Token> Switch<T> {
         sink.discard(token, DropReason::BadFcs);
     }
 
-    #[inline]
-    fn decide<S: Sink<T>>(
+    fn decide_any<S: Sink<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
@@ -121,10 +151,24 @@ impl<T: Token> Switch<T> {
         }
         let wire_len = token.wire_len() as usize;
         let frame = token.header_mut();
-        let parsed = parse(frame, wire_len, self.message_port)?;
+        let parsed = parse_any(frame, wire_len, self.message_port)?;
         if parsed.kind == Kind::Arp {
             return self.answer_arp(now, in_port, frame, &parsed);
         }
+        self.decide(now, in_port, frame, &parsed, sink)
+    }
+
+    // What handles messages takes the parsed frame by value, a copy of its own: a reference that
+    // leaves the inlined path would keep the frame of every packet in memory.
+    #[inline(always)]
+    fn decide<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        frame: &mut [u8],
+        parsed: &Parsed,
+        sink: &mut S,
+    ) -> Result<Decision, DropReason> {
         let port = &self.ports[in_port];
         let to_mac = packet::parse::destination_mac(frame);
         if to_mac.is_group() {
@@ -137,16 +181,16 @@ impl<T: Token> Switch<T> {
             return Err(DropReason::NotForUs);
         }
         let kind = port.kind;
-        self.note_kind(frame, &parsed);
+        self.note_kind(parsed);
         match (kind, &mut self.state) {
             (PortKind::Host, State::Leaf(_)) => {
-                self.take_from_host(now, in_port, frame, &parsed, sink)
+                self.take_from_host(now, in_port, frame, parsed, sink)
             }
             (PortKind::Fabric(Peer::Spine(spine)), State::Leaf(_)) => {
-                self.take_from_spine(now, in_port, spine, frame, &parsed, sink)
+                self.take_from_spine(now, in_port, spine, frame, parsed, sink)
             }
             (PortKind::Fabric(Peer::Leaf(from)), State::Spine(_)) => {
-                self.through_spine(now, in_port, from, frame, &parsed, sink)
+                self.through_spine(now, in_port, from, frame, parsed, sink)
             }
             // A configuration that was checked has no other combination.
             (PortKind::Host | PortKind::Fabric(_), _) => Err(DropReason::NoRoute),
@@ -154,12 +198,11 @@ impl<T: Token> Switch<T> {
     }
 
     #[inline(always)]
-    fn note_kind(&mut self, frame: &[u8], parsed: &Parsed) {
+    fn note_kind(&mut self, parsed: &Parsed) {
         match parsed.kind {
             Kind::Roce => {
                 self.counters.note(Note::Roce);
-                let at = usize::from(parsed.payload);
-                if bth::opcode(frame, at).is_reserved() || bth::version(frame, at) != 0 {
+                if parsed.bth.opcode.is_reserved() || parsed.bth.version != 0 {
                     self.counters.note(Note::ReservedOpcode);
                 }
             }
@@ -169,7 +212,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// From a host: nothing it says about marks, priorities or switches is believed.
-    #[inline]
+    #[inline(always)]
     fn take_from_host<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -185,14 +228,11 @@ impl<T: Token> Switch<T> {
             return Err(DropReason::SpoofedSource);
         }
         if parsed.kind == Kind::Message {
-            return self.host_message(now, in_port, frame, parsed, sink);
+            return self.host_message(now, in_port, frame, *parsed, sink);
         }
-        if parsed.kind == Kind::Roce {
-            let flags = &mut frame[usize::from(parsed.payload) + bth::RESV8A];
-            if *flags & (MARK | COLOUR) != 0 {
-                *flags &= !(MARK | COLOUR);
-                self.counters.note(Note::MarksCleared);
-            }
+        if parsed.bth.flags & (MARK | COLOUR) != 0 {
+            frame[usize::from(parsed.payload) + bth::RESV8A] &= !(MARK | COLOUR);
+            self.counters.note(Note::MarksCleared);
         }
         if parsed.ttl <= 1 && !self.gateway.has(parsed.destination) {
             return Err(DropReason::TtlExpired);
@@ -207,7 +247,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Towards another leaf: measured or not, over which spine, marked or not.
-    #[inline]
+    #[inline(always)]
     fn send_to_leaf<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -217,11 +257,11 @@ impl<T: Token> Switch<T> {
         parsed: &Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
-        let mut class = self.classify(now, in_port, to, frame, parsed);
+        let mut class = self.classify(now, in_port, to, parsed);
         if class == Class::Past {
             self.close_window(now, sink);
             // It may well be the first of the next window.
-            class = self.classify(now, in_port, to, frame, parsed);
+            class = self.classify(now, in_port, to, parsed);
         }
         let asked = self.priority_of(frame, parsed);
         let State::Leaf(leaf) = &mut self.state else {
@@ -234,10 +274,11 @@ impl<T: Token> Switch<T> {
             ..
         } = &mut **leaf;
         let at = usize::from(parsed.payload);
-        let is_sprayed = parsed.kind == Kind::Roce && bth::opcode(frame, at).is_sprayed();
+        let is_sprayed = parsed.kind == Kind::Roce && parsed.bth.opcode.is_sprayed();
         let is_measured = matches!(class, Class::Measured { .. });
         let priority = if is_measured { MEASURED } else { asked };
-        let hash = || hash_of(frame, parsed);
+        let (headers, copy) = (&*frame, *parsed);
+        let hash = move || hash_of(headers, &copy);
         let queues = &self.queues;
         let spine = if is_sprayed {
             sprayer.choose(to, is_measured, hash, |spine| {
@@ -251,7 +292,7 @@ impl<T: Token> Switch<T> {
         if let (Class::Measured { mark: true, ends }, Some(open)) = (class, source.window_mut()) {
             frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
             if open.marked == 0 {
-                open.dress = Dress::of(frame, parsed);
+                open.dress = Dress::of(frame, &{ *parsed });
             }
             count = Count::Marked {
                 leaf: to,
@@ -275,22 +316,12 @@ impl<T: Token> Switch<T> {
 
     /// What a packet of a host is to the measurement; only data packets are anything to it.
     #[inline(always)]
-    fn classify(
-        &mut self,
-        now: Nanos,
-        in_port: usize,
-        to: LeafId,
-        frame: &[u8],
-        parsed: &Parsed,
-    ) -> Class {
-        let at = usize::from(parsed.payload);
+    fn classify(&mut self, now: Nanos, in_port: usize, to: LeafId, parsed: &Parsed) -> Class {
         match &mut self.state {
-            State::Leaf(leaf)
-                if parsed.kind == Kind::Roce && bth::opcode(frame, at).is_counted() =>
-            {
-                let key = flow_key(frame, at, parsed);
+            State::Leaf(leaf) if parsed.kind == Kind::Roce && parsed.bth.opcode.is_counted() => {
+                let key = flow_key(parsed);
                 let port = PortId(in_port as u16);
-                let psn = bth::psn(frame, at);
+                let psn = parsed.bth.psn;
                 leaf.source
                     .classify(now, port, to, &key, psn, &mut self.counters)
             }
@@ -299,7 +330,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// From a spine: counted if marked, then to its host.
-    #[inline]
+    #[inline(always)]
     fn take_from_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -310,23 +341,14 @@ impl<T: Token> Switch<T> {
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
         if parsed.kind == Kind::Message {
-            return self.switch_message(now, in_port, spine, frame, parsed, sink);
+            return self.switch_message(now, in_port, spine, frame, *parsed, sink);
         }
-        if parsed.kind == Kind::Roce {
-            let at = usize::from(parsed.payload);
-            let flags = frame[at + bth::RESV8A];
-            if flags & (MARK | COLOUR) != 0 {
-                frame[at + bth::RESV8A] = flags & !(MARK | COLOUR);
-                if flags & MARK != 0 && bth::opcode(frame, at).is_counted() {
-                    self.count_marked(
-                        now,
-                        spine,
-                        usize::from(flags & COLOUR != 0),
-                        frame,
-                        parsed,
-                        sink,
-                    );
-                }
+        let flags = parsed.bth.flags;
+        if flags & (MARK | COLOUR) != 0 {
+            frame[usize::from(parsed.payload) + bth::RESV8A] = flags & !(MARK | COLOUR);
+            if flags & MARK != 0 && parsed.bth.opcode.is_counted() {
+                let colour = usize::from(flags & COLOUR != 0);
+                self.count_marked(now, spine, colour, parsed, sink);
             }
         }
         if parsed.ttl <= 1 && !self.gateway.has(parsed.destination) {
@@ -340,42 +362,33 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn count_marked<S: Sink<T>>(
         &mut self,
         now: Nanos,
         spine: SpineId,
         colour: usize,
-        frame: &[u8],
         parsed: &Parsed,
         sink: &mut S,
     ) {
         let State::Leaf(leaf) = &mut self.state else {
             return;
         };
-        let at = usize::from(parsed.payload);
-        let key = flow_key(frame, at, parsed);
+        let key = flow_key(parsed);
         let routes = &self.routes;
         let source = || match routes.lookup(key.source) {
             Some(NextHop::Leaf(source)) => Some(source),
             Some(NextHop::Host(_) | NextHop::Port(_) | NextHop::Spine(_)) | None => None,
         };
-        let psn = bth::psn(frame, at);
-        if leaf.destination.count(
-            now,
-            &key,
-            source,
-            spine.index(),
-            colour,
-            psn,
-            &mut self.counters,
-        ) {
+        let counters = &mut self.counters;
+        let (spine, psn) = (spine.index(), parsed.bth.psn);
+        if (leaf.destination).count(now, &key, source, spine, colour, psn, counters) {
             self.report_ended(now, sink);
         }
     }
 
     /// Through a spine: down to the leaf, the marked ones counted by where they come from.
-    #[inline]
+    #[inline(always)]
     fn through_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -429,16 +442,12 @@ impl<T: Token> Switch<T> {
                     return Err(DropReason::BadMessage);
                 }
             }
-        } else if parsed.kind == Kind::Roce {
-            let flags = frame[at + bth::RESV8A];
-            if flags & MARK != 0 {
-                let colour = usize::from(flags & COLOUR != 0);
-                count = Count::Passing {
-                    from: from.index(),
-                    to: to.index(),
-                    colour,
-                };
-            }
+        } else if parsed.bth.flags & MARK != 0 {
+            count = Count::Passing {
+                from: from.index(),
+                to: to.index(),
+                colour: usize::from(parsed.bth.flags & COLOUR != 0),
+            };
         }
         let out = downlinks[to.index()];
         let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
@@ -452,7 +461,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// To a host of this leaf.
-    #[inline]
+    #[inline(always)]
     fn deliver(
         &mut self,
         host: u16,
@@ -481,7 +490,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Into the queue; what was marked is counted as sent only if the queue took it.
-    #[inline]
+    #[inline(always)]
     fn forward<S: Sink<T>>(&mut self, now: Nanos, way: Way, token: T, sink: &mut S) {
         let queued = self.enqueue(way.port, way.priority, token, sink);
         match (way.count, &mut self.state) {
@@ -524,12 +533,12 @@ pub(crate) fn rewrite(frame: &mut [u8], parsed: &Parsed, to: MacAddr, from: MacA
 }
 
 #[inline(always)]
-fn flow_key(frame: &[u8], bth_at: usize, parsed: &Parsed) -> FlowKey {
+fn flow_key(parsed: &Parsed) -> FlowKey {
     FlowKey {
         source: parsed.source,
         destination: parsed.destination,
-        qpn: bth::destination_qp(frame, bth_at),
-        space: bth::opcode(frame, bth_at).space(),
+        qpn: parsed.bth.destination_qp,
+        space: parsed.bth.opcode.space(),
     }
 }
 
@@ -540,7 +549,7 @@ pub(crate) fn hash_of(frame: &[u8], parsed: &Parsed) -> u64 {
     let at = usize::from(parsed.transport);
     let rest = match parsed.kind {
         Kind::Roce => {
-            let qpn = bth::destination_qp(frame, usize::from(parsed.payload)).0;
+            let qpn = parsed.bth.destination_qp.0;
             u64::from(packet::be::get32(frame, at)) << 24 | u64::from(qpn)
         }
         Kind::Ports | Kind::Message => u64::from(packet::be::get32(frame, at)),

@@ -26,7 +26,7 @@ impl<T: Token> Switch<T> {
         now: Nanos,
         in_port: usize,
         frame: &[u8],
-        parsed: &Parsed,
+        parsed: Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
         let payload = frame
@@ -52,7 +52,7 @@ impl<T: Token> Switch<T> {
         let key = flow_of(&header, parsed.source, parsed.destination);
         match header.kind {
             MessageKind::Open => {
-                let dress = Dress::of(frame, parsed);
+                let dress = Dress::of(frame, &parsed);
                 leaf.source.announce(
                     PortId(in_port as u16),
                     key,
@@ -82,7 +82,7 @@ impl<T: Token> Switch<T> {
         in_port: usize,
         spine: SpineId,
         frame: &[u8],
-        parsed: &Parsed,
+        parsed: Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
         if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac {

@@ -44,6 +44,12 @@ struct Egress {
 }
 
 impl Egress {
+    /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
+    #[inline(never)]
+    fn depth_bytes(&self, priority: u8) -> u64 {
+        self.bytes[usize::from(priority)..].iter().sum()
+    }
+
     /// Takes the first packet of the highest priority.
     #[inline(always)]
     fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
@@ -117,10 +123,11 @@ impl<T> Queues<T> {
     #[inline(always)]
     pub fn depth_bytes(&self, port: usize, priority: u8) -> u64 {
         let egress = &self.ports[port];
-        if priority == 0 {
-            return egress.backlog_bytes;
+        match priority {
+            0 => egress.backlog_bytes,
+            MEASURED => egress.bytes[usize::from(MEASURED)],
+            _ => egress.depth_bytes(priority),
         }
-        egress.bytes[usize::from(priority)..].iter().sum()
     }
 
     /// Bytes queued on `port` at `priority` alone.
@@ -130,7 +137,7 @@ impl<T> Queues<T> {
     }
 
     /// Puts a packet of `len` bytes into a queue, or gives it back with the reason.
-    #[inline]
+    #[inline(always)]
     pub fn enqueue(
         &mut self,
         port: usize,

@@ -1,8 +1,10 @@
 //! Longest-prefix routes of a two-tier fabric: to a local host, or to the leaf that has it.
 //!
 //! A fabric has few prefix lengths (hosts, leaf prefixes), so a lookup is one hashed probe per
-//! length, longest first; the table is built once and read by the packet path.
+//! length, longest first; the table is built once and read by the packet path. Packets of a flow
+//! follow each other, so most lookups end at what was found last for such an address.
 
+use std::cell::Cell;
 use std::fmt;
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -120,10 +122,25 @@ pub struct Route {
     pub next: NextHop,
 }
 
-/// All routes of a switch.
+/// Addresses whose routes are remembered, by a hash of theirs: 8 KiB.
+const RECENT: usize = 256;
+
+/// All routes of a switch. They never change, so what was found once stays right.
 #[derive(Clone, Debug)]
 pub struct RouteTable {
     lengths: Vec<Length>,
+    recent: Box<[Cell<Found>; RECENT]>,
+}
+
+/// What was found for an address.
+type Found = (u128, Option<NextHop>);
+
+/// A well-mixed number below 2^bits of an address or prefix, 64 - bits being `shift`. They differ in
+/// few bits anywhere; one multiplication carries them all to the top (Knuth 6.4).
+#[inline(always)]
+fn place_of(key: u128, shift: u32) -> usize {
+    let folded = key as u64 ^ ((key >> 64) as u64).rotate_left(23);
+    (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> shift) as usize
 }
 
 /// The routes of one prefix length: an open-addressing table, at most half full.
@@ -137,10 +154,7 @@ struct Length {
 impl Length {
     #[inline(always)]
     fn home(&self, key: u128) -> usize {
-        // Prefixes differ in few bits anywhere: one multiplication carries them all to the top
-        // (Knuth 6.4), and the table is built for what it holds.
-        let folded = key as u64 ^ ((key >> 64) as u64).rotate_left(23);
-        (folded.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+        place_of(key, self.shift)
     }
 
     #[inline(always)]
@@ -186,12 +200,31 @@ impl RouteTable {
                 table
             })
             .collect();
-        RouteTable { lengths }
+        let none = Address(0);
+        let table = RouteTable {
+            lengths,
+            recent: Box::new([const { Cell::new((0, None)) }; RECENT]),
+        };
+        let next = table.search(none);
+        table.recent.iter().for_each(|at| at.set((none.0, next)));
+        table
     }
 
     /// The longest match.
     #[inline(always)]
     pub fn lookup(&self, address: Address) -> Option<NextHop> {
+        let recent = &self.recent[place_of(address.0, 64 - RECENT.trailing_zeros()) % RECENT];
+        let (found, next) = recent.get();
+        if found == address.0 {
+            return next;
+        }
+        let next = self.search(address);
+        recent.set((address.0, next));
+        next
+    }
+
+    #[inline(never)]
+    fn search(&self, address: Address) -> Option<NextHop> {
         self.lengths.iter().find_map(|length| length.get(address))
     }
 }

@@ -234,7 +234,7 @@ impl Source {
 
     /// Where a counted packet of a host stands: follows announced flows, and tells the packets of
     /// the measured one.
-    #[inline]
+    #[inline(always)]
     pub fn classify(
         &mut self,
         now: Nanos,
@@ -440,7 +440,7 @@ impl Source {
 }
 
 impl Open {
-    #[inline]
+    #[inline(always)]
     fn classify(&mut self, now: Nanos, psn: Psn, mark: Mark, counters: &mut Counters) -> Class {
         match self.track.place(psn) {
             Place::Ahead { step, is_last } => {

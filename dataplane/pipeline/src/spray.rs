@@ -45,6 +45,27 @@ struct Usable {
     measured: Box<[u32]>,
 }
 
+impl Usable {
+    /// The uplink of least depth, from place `start` on; of equal ones the first or, `by_count`, the
+    /// one that has carried fewer marked packets.
+    #[inline(never)]
+    fn shortest(&self, start: u32, by_count: bool, depth_bytes: impl Fn(usize) -> u64) -> usize {
+        let spine = |place: u32| usize::from(self.spines[place as usize & (FANOUT_MAX - 1)]);
+        let mut best = spine(start);
+        let mut best_depth = depth_bytes(best);
+        for place in start + 1..start + self.count {
+            let is_beyond = place >= self.count;
+            let candidate = spine(if is_beyond { place - self.count } else { place });
+            let depth = depth_bytes(candidate);
+            let gap = self.measured[candidate].wrapping_sub(self.measured[best]) as i32;
+            if depth < best_depth || depth == best_depth && by_count && gap < 0 {
+                (best, best_depth) = (candidate, depth);
+            }
+        }
+        best
+    }
+}
+
 /// The sprayer of a leaf.
 pub struct Sprayer {
     policy: Policy,
@@ -141,34 +162,18 @@ impl Sprayer {
                 let (a, b) = (spine(first), spine(second));
                 let (depth_a, depth_b) = (depth_bytes(a), depth_bytes(b));
                 // The draw has ordered them at random, so "first" is a fair coin.
-                let fewer_b = self.tie == Tie::FewestMeasured
-                    && measured
-                    && (towards.measured[b].wrapping_sub(towards.measured[a]) as i32) < 0;
-                if depth_b < depth_a || depth_b == depth_a && fewer_b {
-                    b
-                } else {
-                    a
-                }
+                let counts = &towards.measured;
+                let fewer_b = (self.tie == Tie::FewestMeasured && measured)
+                    & ((counts[b].wrapping_sub(counts[a]) as i32) < 0);
+                // No branch: which of the two it is, nothing can predict.
+                let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & fewer_b);
+                a ^ ((a ^ b) & usize::from(takes_b).wrapping_neg())
             }
             Policy::Jsq => {
-                // From a random start, so that equal queues share; then the strictly better.
+                // From a random start, so that equal queues share.
                 let start = scale(u64::from(self.random.next_u32()), count);
-                let mut best = spine(start);
-                let mut best_depth = depth_bytes(best);
-                for step in 1..count {
-                    let place = start + step;
-                    let candidate = spine(if place >= count { place - count } else { place });
-                    let depth = depth_bytes(candidate);
-                    let fewer = self.tie == Tie::FewestMeasured
-                        && measured
-                        && (towards.measured[candidate].wrapping_sub(towards.measured[best])
-                            as i32)
-                            < 0;
-                    if depth < best_depth || depth == best_depth && fewer {
-                        (best, best_depth) = (candidate, depth);
-                    }
-                }
-                best
+                let by_count = self.tie == Tie::FewestMeasured && measured;
+                towards.shortest(start, by_count, &depth_bytes)
             }
         })
     }

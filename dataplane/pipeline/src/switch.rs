@@ -357,7 +357,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Queues a packet, or counts why not. True when it is queued.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn enqueue<S: Sink<T>>(
         &mut self,
         port: usize,

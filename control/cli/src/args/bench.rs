@@ -1,0 +1,74 @@
+//! Flags of `bench`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use config::BenchCase;
+use config::bench::{BURST, FRAME_BYTES, LCORES_MAX};
+
+/// Seconds of a sample.
+const SECONDS: f64 = 1.0;
+/// Seconds of a sample of `--quick`.
+const QUICK_SECONDS: f64 = 0.1;
+
+/// Measure the data plane on net_null ports, beside a plain receive and transmit loop in C on the
+/// same ports. Needs neither a NIC nor hugepages, and a CPU that nothing else uses.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck bench leaf-source --cold
+  spraycheck bench --frame 64,1024,4096 --burst 8,32,64 --json bench.json
+
+Compare ratios of one run, never figures of two. Exit code 1: a switch dropped or miscounted
+packets, so that the figures mean nothing.")]
+pub(crate) struct BenchArgs {
+    /// Roles to measure: leaf-source, leaf-destination, spine, plain-ip [default: all]
+    #[arg(value_name = "CASE", value_parser = case)]
+    pub(crate) cases: Vec<BenchCase>,
+    /// Switch the mempool's cache off: buffers come back when they have left the CPU's caches
+    #[arg(long)]
+    pub(crate) cold: bool,
+    /// Lcores, each with a switch of its own; above 1 their scaling is measured as well
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(LCORES_MAX)))]
+    pub(crate) lcores: u32,
+    /// Bytes of a frame, without FCS; several by comma
+    #[arg(long = "frame", value_name = "N", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(i64::from(*FRAME_BYTES.start())..=i64::from(*FRAME_BYTES.end())))]
+    pub(crate) frames: Vec<u32>,
+    /// Packets that a poll takes in at most; several by comma
+    #[arg(long = "burst", value_name = "N", value_delimiter = ',', default_value = "32", value_parser = clap::value_parser!(u16).range(i64::from(*BURST.start())..=i64::from(*BURST.end())))]
+    pub(crate) bursts: Vec<u16>,
+    /// Length of a sample in seconds, of which each figure takes five [default: 1]
+    #[arg(long, value_name = "S", value_parser = seconds, conflicts_with = "quick")]
+    pub(crate) seconds: Option<f64>,
+    /// Samples of a tenth of a second: to see that it works
+    #[arg(long)]
+    pub(crate) quick: bool,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Arguments for EAL
+    #[arg(last = true, value_name = "EAL")]
+    pub(crate) eal: Vec<String>,
+}
+
+impl BenchArgs {
+    /// Length of a sample.
+    pub(crate) fn sample_s(&self) -> f64 {
+        let usual = if self.quick { QUICK_SECONDS } else { SECONDS };
+        self.seconds.unwrap_or(usual)
+    }
+}
+
+fn case(text: &str) -> Result<BenchCase, String> {
+    BenchCase::of(text).ok_or_else(|| {
+        let names = BenchCase::ALL.map(BenchCase::name).join(", ");
+        format!("the cases are {names}")
+    })
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=600.0).contains(&seconds) => Ok(seconds),
+        _ => Err("write seconds from 0.01 to 600".to_owned()),
+    }
+}
