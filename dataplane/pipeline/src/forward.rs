@@ -172,8 +172,8 @@ impl<T: Token> Switch<T> {
         let port = &self.ports[in_port];
         let to_mac = packet::parse::destination_mac(frame);
         if to_mac.is_group() {
-            if port.kind == PortKind::Host && ndp::is_discovery(frame, &parsed) {
-                return self.take_discovery(now, in_port, frame, &parsed, sink);
+            if port.kind == PortKind::Host && ndp::is_discovery(frame, parsed) {
+                return self.take_discovery(now, in_port, frame, parsed, sink);
             }
             return Err(DropReason::Multicast);
         }
