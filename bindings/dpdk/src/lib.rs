@@ -11,7 +11,7 @@
 //! | [`lcore`] | functions on pinned threads |
 //! | [`Clock`] | nanoseconds from the cycle counter |
 //! | [`telemetry`] | own commands on DPDK's socket |
-//! | [`bench`] | a plain loop in C to measure against |
+//! | [`mod@bench`] | a plain loop in C to measure against |
 //!
 //! Underneath is `dpdk-sys`, whose C shim is the only code that knows a DPDK structure. A whole
 //! program is in `examples/forward.rs`; its core is this:
