@@ -167,3 +167,32 @@ fn without_another_way_packets_end_with_the_link() {
     assert_eq!(net.dropped(0, DropReason::LinkDown), 100);
     net.assert_conserved();
 }
+
+/// Goal: a copy of an open or close ends with its link. On another path it would say that this one
+/// is complete, before it is.
+#[test]
+fn messages_of_a_dead_uplink_take_no_other_path() {
+    let mut net = held();
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    net.set_link(0, 1 + 2, false);
+    assert!(
+        net.dropped(0, DropReason::LinkDown) >= 1,
+        "the open for spine 2 is gone"
+    );
+    assert_eq!(net.noted(0, Note::Resprayed), 0);
+    let mut copies = Vec::new();
+    net.run(200_000, &mut |from, to, frame| {
+        if let (0, Some(header)) = (from, message_of(frame)) {
+            copies.push((to, header.kind as u8, header.epoch, header.repetition));
+        }
+        true
+    });
+    let count = copies.len();
+    copies.sort_unstable();
+    copies.dedup();
+    assert!(
+        count > 3 && copies.len() == count,
+        "a copy came twice over one path: {copies:?}"
+    );
+    net.assert_conserved();
+}
