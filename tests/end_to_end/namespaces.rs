@@ -1,7 +1,7 @@
 //! A fabric of switches in separate processes, joined by veth pairs, with ordinary hosts in network
-//! namespaces at its edge: `ping` crosses leaf, spine and leaf.
+//! namespaces at its edge: `ping` and `traceroute` cross leaf, spine and leaf.
 //!
-//! Needs root, `ip` and `ping`; where they are missing the test says so and is skipped.
+//! Needs root, `ip`, `ping` and `traceroute`; where they are missing the test says so and is skipped.
 
 use std::fs;
 use std::path::Path;
@@ -145,14 +145,17 @@ fn write_configs(folder: &Path) -> [std::path::PathBuf; 3] {
             port(&format!("leaf{n}-s"), "uplink", &mac(n, 1), &peer),
         ];
         let other = 1 - n;
-        let route = format!("[[route]]\nprefix = \"10.9.{other}.0/24\"\nleaf = \"leaf{other}\"\n");
-        switch(&format!("leaf{n}"), &ports, &route)
+        let rest = format!(
+            "[[route]]\nprefix = \"10.9.{other}.0/24\"\nleaf = \"leaf{other}\"\n\
+             [gateway]\naddresses = [\"10.9.{n}.1\"]\n"
+        );
+        switch(&format!("leaf{n}"), &ports, &rest)
     };
     let down = |n: u8| {
         let peer = format!("peer = \"leaf{n}\"\npeer_mac = \"{}\"", mac(n, 1));
         port(&format!("spine-{n}"), "downlink", &mac(2, n), &peer)
     };
-    let routes = "[[route]]\nprefix = \"10.9.0.0/24\"\nleaf = \"leaf0\"\n[[route]]\nprefix = \"10.9.1.0/24\"\nleaf = \"leaf1\"\n";
+    let routes = "[[route]]\nprefix = \"10.9.0.0/24\"\nleaf = \"leaf0\"\n[[route]]\nprefix = \"10.9.1.0/24\"\nleaf = \"leaf1\"\n[gateway]\naddresses = [\"10.9.2.1\"]\n";
     let spine = switch("spine0", &[down(0), down(1)], routes);
     [("leaf0", leaf(0)), ("leaf1", leaf(1)), ("spine0", spine)].map(|(name, text)| {
         let path = folder.join(format!("{name}.toml"));
@@ -211,13 +214,15 @@ fn missing() -> Option<&'static str> {
         Some("it needs `ip` (Debian package iproute2)")
     } else if !runs("ping", "-V") {
         Some("it needs `ping` (Debian package iputils-ping)")
+    } else if !runs("traceroute", "--version") {
+        Some("it needs `traceroute` (Debian package traceroute)")
     } else {
         None
     }
 }
 
 #[test]
-fn ping_crosses_a_fabric_of_three_processes() {
+fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
     if let Some(why) = missing() {
         println!("skipped: {why}");
         return;
@@ -264,6 +269,35 @@ fn ping_crosses_a_fabric_of_three_processes() {
     assert!(text.contains(" 0% packet loss"), "{text}");
     // Three routers took one each from the TTL of 64.
     assert!(text.contains("ttl=61"), "{text}");
+    // Every router on the way answers for itself; the way back from the spine's own address leads
+    // through its leaf.
+    let trace = Command::new("ip")
+        .args(["netns", "exec", &namespace("h0")])
+        .args([
+            "traceroute",
+            "-n",
+            "-q",
+            "1",
+            "-w",
+            "2",
+            "-N",
+            "1",
+            "-I",
+            "10.9.1.2",
+        ])
+        .output()
+        .expect("traceroute runs");
+    let route = String::from_utf8_lossy(&trace.stdout).into_owned();
+    let hops: Vec<&str> = route
+        .lines()
+        .skip(1)
+        .filter_map(|line| line.split_whitespace().nth(1))
+        .collect();
+    assert_eq!(
+        hops,
+        ["10.9.0.1", "10.9.2.1", "10.9.1.1", "10.9.1.2"],
+        "{route}"
+    );
     for switch in switches {
         let name = switch.name.clone();
         let (counters, took) = switch.stop();
