@@ -6,6 +6,7 @@
 //! `spraycheck` command, which links no DPDK.
 
 pub mod bench;
+pub mod device;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;

@@ -1,8 +1,7 @@
 //! One switch on real ports or virtual devices: the poll loop of `spraycheck switch`.
 //!
 //! Time is the cycle counter's, read once a round. The main thread watches link states and
-//! signals; the lcore only looks at what they have left in atomics. What a transmit ring does not
-//! take is kept and offered again first, so that nothing is lost behind the switch's back.
+//! signals; the lcore only looks at what they have left in atomics.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,17 +10,16 @@ use std::time::{Duration, Instant};
 use agent::control::{Control, ControlConfig, Shared};
 use agent::result::DaemonLine;
 use config::request::SwitchRequest;
-use config::{Device, Idle, Memory, SwitchSpec};
-use dpdk::{Burst, Clock, Eal, EalConfig, Mempool, RxQueue, StartedPort, TxQueue};
+use config::{Idle, Memory, SwitchSpec};
+use dpdk::{Burst, Clock, Eal, EalConfig, Mempool, StartedPort};
 use pipeline::{Nanos, PortId, Switch, SwitchConfig};
 
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::machine::{Cpus, POLL_LCORE};
 use crate::packet::{LcoreSink, Packet};
 use crate::report;
 
-/// Packets that a port sends in one round at most.
-const BURST: usize = 32;
 /// Descriptors of each queue: short, so that packets queue where priorities are kept.
 const DESCRIPTORS: u16 = 256;
 /// Buffers that an lcore keeps at hand.
@@ -36,14 +34,6 @@ const IDLE_ROUNDS: u32 = 64;
 const NAP: Duration = Duration::from_micros(50);
 /// How often link states and signals are looked at.
 const LOOK: Duration = Duration::from_millis(10);
-
-/// A device of a port.
-struct Live {
-    rx: RxQueue,
-    tx: TxQueue,
-    /// What the transmit ring did not take yet.
-    unsent: Burst,
-}
 
 /// Runs the switch of a file until it is told to stop.
 ///
@@ -118,8 +108,8 @@ pub fn run(
 }
 
 /// The devices of all ports; a switch that runs needs one for each.
-fn devices(spec: &SwitchSpec) -> Result<Vec<Device>, Failure> {
-    let of = |(name, device): (&String, &Option<Device>)| {
+fn devices(spec: &SwitchSpec) -> Result<Vec<config::Device>, Failure> {
+    let of = |(name, device): (&String, &Option<config::Device>)| {
         device.clone().ok_or_else(|| {
             Failure::usage(format!(
                 "port \"{name}\" has no device; add one, like device = \"0000:03:00.0\" or \"net_tap0,iface=tap0\""
@@ -129,13 +119,18 @@ fn devices(spec: &SwitchSpec) -> Result<Vec<Device>, Failure> {
     spec.port_names.iter().zip(&spec.devices).map(of).collect()
 }
 
-fn eal_config(spec: &SwitchSpec, devices: &[Device], cpus: &Cpus, extra: Vec<String>) -> EalConfig {
+fn eal_config(
+    spec: &SwitchSpec,
+    devices: &[config::Device],
+    cpus: &Cpus,
+    extra: Vec<String>,
+) -> EalConfig {
     let mib = (spec.eal.size.bytes() >> 20) as u32;
     let (mut vdevs, mut pci) = (Vec::new(), Vec::new());
     for device in devices {
         match device {
-            Device::Vdev(text) => vdevs.push(text.clone()),
-            Device::Pci(text) => pci.push(text.clone()),
+            config::Device::Vdev(text) => vdevs.push(text.clone()),
+            config::Device::Pci(text) => pci.push(text.clone()),
         }
     }
     EalConfig {
@@ -158,11 +153,11 @@ fn eal_config(spec: &SwitchSpec, devices: &[Device], cpus: &Cpus, extra: Vec<Str
 
 fn start_ports(
     eal: &Eal,
-    devices: &[Device],
+    devices: &[config::Device],
     pool: &Mempool,
-) -> Result<(Vec<StartedPort>, Vec<Live>), Failure> {
+) -> Result<(Vec<StartedPort>, Vec<Device>), Failure> {
     let mut ports = Vec::new();
-    let mut live = Vec::new();
+    let mut started = Vec::new();
     for device in devices {
         let config = dpdk::PortConfig {
             rx_descriptors: DESCRIPTORS,
@@ -170,21 +165,11 @@ fn start_ports(
             promiscuous: true,
             ..dpdk::PortConfig::new(pool.clone())
         };
-        let mut started = dpdk::Port::by_name(eal, device.name())?.start(config)?;
-        for warning in &started.warnings {
-            tracing::warn!("{device}: {warning}");
-        }
-        let (Some(rx), Some(tx)) = (started.rx.pop(), started.tx.pop()) else {
-            return Err(Failure::environment(format!("{device} gave no queues")));
-        };
-        ports.push(started.port);
-        live.push(Live {
-            rx,
-            tx,
-            unsent: Burst::new(),
-        });
+        let (device, port) = Device::start(eal, device.name(), config)?;
+        ports.push(port);
+        started.push(device);
     }
-    Ok((ports, live))
+    Ok((ports, started))
 }
 
 fn start_control(
@@ -213,7 +198,7 @@ fn start_control(
 /// The poll loop: pull, push, and at intervals tick, links, commands, counters.
 fn poll(
     config: &SwitchConfig,
-    mut ports: Vec<Live>,
+    mut ports: Vec<Device>,
     pool: Mempool,
     shared: &Shared,
     links: &[AtomicBool],
@@ -235,7 +220,7 @@ fn poll(
         let now = Nanos(now_ns);
         let mut moved = 0;
         for (index, port) in ports.iter_mut().enumerate() {
-            moved += port.rx.receive(&mut burst);
+            moved += port.receive(&mut burst);
             switch.ingress_burst(
                 now,
                 PortId(index as u16),
@@ -244,7 +229,7 @@ fn poll(
             );
         }
         for (index, port) in ports.iter_mut().enumerate() {
-            moved += push(&mut switch, now, PortId(index as u16), port);
+            moved += port.send_due(&mut switch, now, PortId(index as u16));
         }
         rounds += 1;
         busy_rounds += u64::from(moved > 0);
@@ -289,20 +274,5 @@ fn poll(
             switch.drain(now, &mut sink);
             return switch;
         }
-    }
-}
-
-/// Sends what is due on a port; what the ring refuses waits in front.
-fn push(switch: &mut Switch<Packet>, now: Nanos, port: PortId, live: &mut Live) -> usize {
-    while live.unsent.len() < BURST
-        && let Some(packet) = switch.egress(now, port)
-    {
-        let refused = live.unsent.push(packet.into_mbuf());
-        debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-    }
-    if live.unsent.is_empty() {
-        0
-    } else {
-        live.tx.send(&mut live.unsent)
     }
 }

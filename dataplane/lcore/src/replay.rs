@@ -12,9 +12,10 @@ use agent::result::DaemonLine;
 use agent::seam::Seam;
 use config::request::ReplayRequest;
 use config::switch_file::SwitchSpec;
-use dpdk::{Burst, Mempool, Port, RxQueue, StartedPort, TxQueue};
+use dpdk::{Burst, Mempool, StartedPort};
 use pipeline::{Nanos, PortId, Switch, SwitchConfig};
 
+use crate::device::Device;
 use crate::failure::Failure;
 use crate::machine::{self, Cpus, POLL_LCORE};
 use crate::packet::{LcoreSink, Packet};
@@ -24,8 +25,6 @@ use crate::split;
 
 /// How far time advances per round.
 const STEP_NS: u64 = 10_000;
-/// Packets that a port sends in one round at most.
-const BURST: usize = 32;
 /// Rounds without a packet after which the captures have ended: a poll of net_pcap that gives
 /// nothing has reached the end of its file.
 const QUIET_ROUNDS: u32 = 16;
@@ -71,30 +70,22 @@ pub fn run(
         request.eal.clone(),
     ))?;
     let pool = Mempool::create(&eal, "packets", BUFFERS, 256, room, None)?;
-    let mut ports = Vec::new();
-    for index in 0..spec.port_names.len() {
-        let port = Port::by_name(&eal, &format!("net_pcap{index}"))?;
-        let mut started = port.start(dpdk::PortConfig::new(pool.clone()))?;
-        for warning in &started.warnings {
-            tracing::debug!("{warning}");
-        }
-        let (Some(rx), Some(tx)) = (started.rx.pop(), started.tx.pop()) else {
-            return Err(Failure::environment("net_pcap gave no queues"));
-        };
-        ports.push(Device {
-            rx,
-            tx,
-            _port: started.port,
-        });
-    }
+    let start = |index| {
+        let name = format!("net_pcap{index}");
+        Device::start(&eal, &name, dpdk::PortConfig::new(pool.clone()))
+    };
+    let started_ports: Result<Vec<_>, Failure> = (0..spec.port_names.len()).map(start).collect();
+    let (devices, ports): (Vec<Device>, Vec<StartedPort>) = started_ports?.into_iter().unzip();
     tell(&DaemonLine::Ready { socket: None });
     let config = spec.config.clone();
     let stop = Arc::clone(stop);
     let pool_of_loop = pool.clone();
     let running = dpdk::lcore::launch(&eal, POLL_LCORE, move || {
-        poll(&config, ports, pool_of_loop, &stop)
+        poll(&config, devices, pool_of_loop, &stop)
     })?;
     let switch = running.join();
+    // The captures are whole once the ports are closed.
+    drop(ports);
     let conservation_ok = switch.is_conserved() && pool.in_use() == 0;
     captures.clean();
     tell(&DaemonLine::Replay(report::of_switch(
@@ -104,13 +95,6 @@ pub fn run(
         started.elapsed(),
     )));
     Ok(())
-}
-
-/// A net_pcap device.
-struct Device {
-    rx: RxQueue,
-    tx: TxQueue,
-    _port: StartedPort,
 }
 
 /// The captures that go in, and those that come out.
@@ -198,7 +182,7 @@ fn poll(
         now = now.plus(STEP_NS);
         let mut moved = 0;
         for (index, device) in ports.iter_mut().enumerate() {
-            device.rx.receive(&mut burst);
+            device.receive(&mut burst);
             moved += burst.len();
             switch.ingress_burst(
                 now,
@@ -208,17 +192,7 @@ fn poll(
             );
         }
         for (index, device) in ports.iter_mut().enumerate() {
-            let port = PortId(index as u16);
-            while burst.len() < BURST
-                && let Some(packet) = switch.egress(now, port)
-            {
-                let refused = burst.push(packet.into_mbuf());
-                debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-            }
-            moved += burst.len();
-            while !burst.is_empty() {
-                device.tx.send(&mut burst);
-            }
+            moved += device.send_due(&mut switch, now, PortId(index as u16));
         }
         switch.tick(now, &mut sink);
         quiet = if moved == 0 { quiet + 1 } else { 0 };
