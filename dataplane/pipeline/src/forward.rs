@@ -290,9 +290,14 @@ impl<T: Token> Switch<T> {
         let spine = spine.ok_or(DropReason::NoUplink)?;
         let mut count = Count::Nothing;
         if let (Class::Measured { mark: true, ends }, Some(open)) = (class, source.window_mut()) {
-            frame[at + bth::RESV8A] |= MARK | if open.epoch & 1 == 1 { COLOUR } else { 0 };
-            if open.marked == 0 {
-                open.dress = Dress::of(frame, &{ *parsed });
+            frame[at + bth::RESV8A] |= MARK
+                | if open.window.epoch & 1 == 1 {
+                    COLOUR
+                } else {
+                    0
+                };
+            if open.window.marked == 0 {
+                open.window.dress = Dress::of(frame, &{ *parsed });
             }
             count = Count::Marked {
                 leaf: to,

@@ -21,15 +21,16 @@ const COLOUR_RESTS: u64 = 6;
 /// Windows that are closed but still rest.
 const CLOSING_MAX: usize = 16;
 
-/// The window that is open.
-pub struct Open {
+/// What is known of a window as long as it exists, open or closed.
+#[derive(Clone, Copy)]
+pub struct Window {
     /// The flow.
     pub key: FlowKey,
     /// Its destination leaf.
     pub leaf: LeafId,
     /// The window's number.
     pub epoch: u32,
-    /// The spines usable when it opened.
+    /// The spines usable when it opened, and ever since.
     pub usable: SpineSet,
     /// The announcement, of what is left of the flow.
     pub header: Header,
@@ -39,6 +40,12 @@ pub struct Open {
     pub sent: [u32; FANOUT_MAX],
     /// M: their sum.
     pub marked: u64,
+}
+
+/// The window that is open.
+pub struct Open {
+    /// What its close will tell.
+    pub window: Window,
     port: PortId,
     /// The announcement as the host made it.
     announced: Header,
@@ -54,22 +61,8 @@ pub struct Open {
 /// again for its flow.
 #[derive(Clone, Copy)]
 pub struct Closed {
-    /// The flow.
-    pub key: FlowKey,
-    /// Its destination leaf.
-    pub leaf: LeafId,
-    /// The window's number.
-    pub epoch: u32,
-    /// Spines that were usable all the time.
-    pub usable: SpineSet,
-    /// The announcement.
-    pub header: Header,
-    /// What its messages look like.
-    pub dress: Dress,
-    /// S_x.
-    pub sent: [u32; FANOUT_MAX],
-    /// M.
-    pub marked: u64,
+    /// What its close tells.
+    pub window: Window,
     /// Which copy in time comes next.
     pub repetition: u16,
     next_at: Nanos,
@@ -113,21 +106,13 @@ impl Source {
     /// A source leaf of a fabric of `leaves`, with its hosts behind the first `ports` ports, that
     /// measures nothing yet.
     pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
-        let blank = blank();
         Source {
             announced: Announcements::new(ports, usize::from(leaves)),
             open: None,
             spare: Some(Box::new(Open {
-                key: blank.key,
-                leaf: blank.leaf,
-                epoch: 0,
-                usable: SpineSet::EMPTY,
-                header: blank.header,
-                dress: blank.dress,
-                sent: [0; FANOUT_MAX],
-                marked: 0,
+                window: blank(),
                 port: PortId(0),
-                announced: blank.header,
+                announced: blank().header,
                 track: Track::new(None, 0),
                 is_past: false,
                 seen: Seen::new(),
@@ -189,7 +174,7 @@ impl Source {
         counters.note(Note::Announced);
         let is_measured = |key, header| {
             let open = self.open.as_ref();
-            open.is_some_and(|open| open.key == key && open.announced == header)
+            open.is_some_and(|open| open.window.key == key && open.announced == header)
         };
         let old = self.announced.get(port, leaf);
         let is_known = old.is_some_and(|old| old.key == key && old.header == header);
@@ -225,7 +210,10 @@ impl Source {
         if known {
             self.announced.forget(port, leaf);
         }
-        let is_measured = self.open.as_ref().is_some_and(|open| open.key == key);
+        let is_measured = self
+            .open
+            .as_ref()
+            .is_some_and(|open| open.window.key == key);
         if known || is_measured {
             counters.note(Note::Withdrawn);
         }
@@ -245,9 +233,9 @@ impl Source {
         counters: &mut Counters,
     ) -> Class {
         if let Some(open) = &mut self.open
-            && open.leaf == leaf
+            && open.window.leaf == leaf
             && open.port == port
-            && open.key == *key
+            && open.window.key == *key
         {
             return open.classify(now, psn, self.mark, counters);
         }
@@ -276,7 +264,9 @@ impl Source {
         self.announced.next(|leaf, flow| {
             // The same flow in the same colour: the older window must be judged, and nothing of it
             // still on its way.
-            let rests = |closed: &Closed| closed.key == flow.key && closed.epoch & 1 == colour;
+            let rests = |closed: &Closed| {
+                closed.window.key == flow.key && closed.window.epoch & 1 == colour
+            };
             // The paper measures whole flows, since its threshold needs their N.
             let is_cut = is_paper && flow.running;
             // What is left of a flow must have a packet for every path.
@@ -324,14 +314,16 @@ impl Source {
             None => header.flags |= FLAG_FIRST_UNKNOWN,
         }
         *open = Open {
-            key: flow.key,
-            leaf,
-            epoch: self.epoch,
-            usable,
-            header,
-            dress: flow.dress,
-            sent: [0; FANOUT_MAX],
-            marked: 0,
+            window: Window {
+                key: flow.key,
+                leaf,
+                epoch: self.epoch,
+                usable,
+                header,
+                dress: flow.dress,
+                sent: [0; FANOUT_MAX],
+                marked: 0,
+            },
             port,
             announced: flow.header,
             track: Track::new(first, packets),
@@ -349,8 +341,8 @@ impl Source {
     #[inline(always)]
     pub fn count_sent(&mut self, spine: usize) {
         if let Some(open) = &mut self.open {
-            open.sent[spine] = open.sent[spine].wrapping_add(1);
-            open.marked += 1;
+            open.window.sent[spine] = open.window.sent[spine].wrapping_add(1);
+            open.window.marked += 1;
         }
     }
 
@@ -358,12 +350,12 @@ impl Source {
     /// windows towards it have queued there may never arrive, and their closes say so. True when
     /// the open window is one of them.
     pub fn lose_paths(&mut self, leaf: LeafId, lost: SpineSet) -> bool {
-        for closed in self.closing.iter_mut().filter(|c| c.leaf == leaf) {
-            closed.usable = closed.usable.without(lost);
+        for closed in self.closing.iter_mut().filter(|c| c.window.leaf == leaf) {
+            closed.window.usable = closed.window.usable.without(lost);
         }
         match &mut self.open {
-            Some(open) if open.leaf == leaf => {
-                open.usable = open.usable.without(lost);
+            Some(open) if open.window.leaf == leaf => {
+                open.window.usable = open.window.usable.without(lost);
                 true
             }
             _ => false,
@@ -389,29 +381,22 @@ impl Source {
         };
         counters.note(Note::WindowsClosed);
         let is_silent = self.is_silent(now, &open);
-        let (port, leaf) = (open.port, open.leaf);
+        let (port, leaf) = (open.port, open.window.leaf);
         if let Some(flow) = self.announced.get_mut(port, leaf)
-            && flow.key == open.key
+            && flow.key == open.window.key
         {
             // Also one that was announced meanwhile: no PSN is marked twice.
             flow.track.follow(&open.track);
             flow.running = true;
             flow.is_silent = is_silent;
             // The next window's open must not overtake, in a better class, what is still on its way.
-            flow.dress = open.dress;
+            flow.dress = open.window.dress;
             if flow.track.is_over() || open.is_past && flow.header == open.announced {
                 self.announced.forget(port, leaf);
             }
         }
         self.closing.push(Closed {
-            key: open.key,
-            leaf: open.leaf,
-            epoch: open.epoch,
-            usable: open.usable,
-            header: open.header,
-            dress: open.dress,
-            sent: open.sent,
-            marked: open.marked,
+            window: open.window,
             repetition: if self.is_paper { CLOSE_REPEATS + 1 } else { 0 },
             next_at: now,
             closed_at: now,
@@ -431,7 +416,7 @@ impl Source {
         for closed in self
             .closing
             .iter_mut()
-            .filter(|closed| closed.epoch == epoch)
+            .filter(|closed| closed.window.epoch == epoch)
         {
             closed.repetition += 1;
             closed.next_at = now.plus(self.path_delay_ns_max);
@@ -476,8 +461,8 @@ impl Open {
     }
 }
 
-fn blank() -> Closed {
-    Closed {
+fn blank() -> Window {
+    Window {
         key: FlowKey {
             source: packet::Address(0),
             destination: packet::Address(0),
@@ -503,9 +488,6 @@ fn blank() -> Closed {
         dress: Dress::link_local(),
         sent: [0; FANOUT_MAX],
         marked: 0,
-        repetition: 0,
-        next_at: Nanos(0),
-        closed_at: Nanos(0),
     }
 }
 
@@ -525,265 +507,4 @@ pub fn flow_of(header: &Header, source: packet::Address, destination: packet::Ad
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use packet::{Address, Qpn};
-
-    fn measurement() -> Measurement {
-        Measurement {
-            is_paper: false,
-            mark: Mark::First,
-            window_packets_max: 1 << 20,
-            window_ns_max: 1_000_000_000,
-            idle_ns_max: 1_000_000,
-            path_delay_ns_max: 1_000,
-            rows_max: 16,
-            row_ns_max: 60_000_000_000,
-        }
-    }
-
-    fn flow(leaf: u16, qpn: u32, packets: u64) -> (FlowKey, Header) {
-        let header = Header {
-            destination_qp: Qpn(qpn),
-            packets,
-            mtu_bytes: 1024,
-            ..blank().header
-        };
-        (
-            flow_of(&header, Address::v4(1), Address::v4(100 + u32::from(leaf))),
-            header,
-        )
-    }
-
-    fn announce(
-        source: &mut Source,
-        leaf: u16,
-        qpn: u32,
-        packets: u64,
-        counters: &mut Counters,
-    ) -> FlowKey {
-        let (key, header) = flow(leaf, qpn, packets);
-        source.announce(
-            PortId(0),
-            key,
-            LeafId(leaf),
-            header,
-            Dress::link_local(),
-            counters,
-        );
-        key
-    }
-
-    /// Sends `psns` of `key` and returns how many were marked.
-    fn send(
-        source: &mut Source,
-        leaf: u16,
-        key: FlowKey,
-        psns: std::ops::Range<u32>,
-        counters: &mut Counters,
-    ) -> u32 {
-        let mut marked = 0;
-        for n in psns {
-            let class = source.classify(
-                Nanos(1),
-                PortId(0),
-                LeafId(leaf),
-                &key,
-                Psn::new(n),
-                counters,
-            );
-            if let Class::Measured { mark: true, ends } = class {
-                marked += 1;
-                source.count_sent((n % 4) as usize);
-                if ends {
-                    source.close(Nanos(1), counters);
-                }
-            }
-        }
-        marked
-    }
-
-    #[test]
-    fn destinations_take_turns_lowest_first() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let keys: Vec<FlowKey> = [5, 2, 7]
-            .map(|leaf| announce(&mut source, leaf, 16, 10, &mut counters))
-            .into();
-        let mut order = Vec::new();
-        for round in 0..3 {
-            let (port, leaf) = source.select(Nanos(round), |_| 4).unwrap();
-            source.open(Nanos(round), port, leaf, SpineSet::first(4), &mut counters);
-            assert_eq!(
-                source.select(Nanos(round), |_| 4),
-                None,
-                "one measured flow at a time"
-            );
-            let key = keys[[5, 2, 7].iter().position(|&l| l == leaf.0).unwrap()];
-            assert_eq!(send(&mut source, leaf.0, key, 0..10, &mut counters), 10);
-            order.push(leaf.0);
-        }
-        assert_eq!(order, [2, 5, 7]);
-        assert_eq!(source.select(Nanos(9), |_| 4), None, "all flows are over");
-        announce(&mut source, 2, 17, 10, &mut counters);
-        assert_eq!(
-            source.select(Nanos(9), |_| 4),
-            Some((PortId(0), LeafId(2))),
-            "history is cleared when nothing else is left"
-        );
-    }
-
-    #[test]
-    fn only_first_copies_within_the_announced_psns_are_marked() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let key = announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(
-            Nanos(0),
-            PortId(0),
-            LeafId(3),
-            SpineSet::first(4),
-            &mut counters,
-        );
-        assert_eq!(send(&mut source, 3, key, 0..50, &mut counters), 50);
-        assert_eq!(
-            send(&mut source, 3, key, 10..50, &mut counters),
-            0,
-            "resent"
-        );
-        assert_eq!(
-            send(
-                &mut source,
-                3,
-                key,
-                (1 << 23) + 50..(1 << 23) + 70,
-                &mut counters
-            ),
-            0,
-            "before the first"
-        );
-        assert_eq!(source.window().unwrap().marked, 50);
-        assert_eq!(
-            (
-                counters.noted(Note::LaterCopies),
-                counters.noted(Note::PsnOutside)
-            ),
-            (40, 20)
-        );
-        assert_eq!(send(&mut source, 3, key, 50..100, &mut counters), 50);
-        assert!(source.window().is_none(), "the last PSN ends the window");
-        let closed = source.due_close(Nanos(1)).unwrap();
-        assert_eq!(
-            (closed.marked, closed.sent[..4].iter().sum::<u32>()),
-            (100, 100)
-        );
-    }
-
-    #[test]
-    fn a_flow_is_bound_to_its_port_and_space() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let key = announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(
-            Nanos(0),
-            PortId(0),
-            LeafId(3),
-            SpineSet::first(4),
-            &mut counters,
-        );
-        let other_space = FlowKey {
-            space: Space::Responses,
-            ..key
-        };
-        for (port, key) in [(PortId(1), key), (PortId(0), other_space)] {
-            assert_eq!(
-                source.classify(Nanos(0), port, LeafId(3), &key, Psn::new(0), &mut counters),
-                Class::Plain
-            );
-        }
-    }
-
-    #[test]
-    fn closes_are_repeated_twice_and_then_forgotten() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let key = announce(&mut source, 3, 16, 4, &mut counters);
-        source.open(
-            Nanos(0),
-            PortId(0),
-            LeafId(3),
-            SpineSet::first(4),
-            &mut counters,
-        );
-        send(&mut source, 3, key, 0..4, &mut counters);
-        let mut sent = Vec::new();
-        for now in 1..10_000 {
-            while let Some(closed) = source.due_close(Nanos(now)) {
-                let epoch = closed.epoch;
-                sent.push((now, closed.repetition));
-                source.close_sent(Nanos(now), epoch);
-            }
-        }
-        assert_eq!(sent, [(1, 0), (1001, 1), (2001, 2)]);
-    }
-
-    #[test]
-    fn silence_and_time_end_a_window() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        announce(&mut source, 3, 16, 100, &mut counters);
-        source.open(
-            Nanos(5),
-            PortId(0),
-            LeafId(3),
-            SpineSet::first(4),
-            &mut counters,
-        );
-        assert!(!source.is_capped(Nanos(1_000_004)));
-        assert!(source.is_capped(Nanos(1_000_005)));
-    }
-
-    #[test]
-    fn a_flow_measured_in_its_middle_is_marked_from_there() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let key = announce(&mut source, 3, 16, 100, &mut counters);
-        assert_eq!(
-            send(&mut source, 3, key, 0..60, &mut counters),
-            0,
-            "no window is open"
-        );
-        source.open(
-            Nanos(0),
-            PortId(0),
-            LeafId(3),
-            SpineSet::first(4),
-            &mut counters,
-        );
-        assert_eq!(
-            send(&mut source, 3, key, 40..100, &mut counters),
-            40,
-            "what passed unmarked stays unmarked"
-        );
-    }
-
-    #[test]
-    fn a_port_cannot_push_out_the_flows_of_another() {
-        let mut counters = Counters::default();
-        let mut source = Source::new(2, 8, &measurement());
-        let (theirs, header) = flow(3, 99, 10);
-        let dress = Dress::link_local();
-        source.announce(PortId(1), theirs, LeafId(3), header, dress, &mut counters);
-        let mut ports = Vec::new();
-        for qpn in 0..6 {
-            // Port 0 announces again and again; port 1 did it once, and its flow never ends.
-            announce(&mut source, 3, qpn, 10, &mut counters);
-            let now = Nanos(u64::from(qpn) * 1_000_000);
-            let (port, leaf) = source.select(now, |_| 4).unwrap();
-            source.open(now, port, leaf, SpineSet::first(4), &mut counters);
-            source.close(now, &mut counters);
-            ports.push(port.0);
-        }
-        assert_eq!(ports, [1, 0, 1, 0, 1, 0], "ports take turns");
-    }
-}
+mod tests;

@@ -26,13 +26,13 @@ impl<T: Token> Switch<T> {
         };
         let header = Header {
             kind: MessageKind::Open,
-            flags: open.header.flags | FLAG_SWITCH,
+            flags: open.window.header.flags | FLAG_SWITCH,
             fanout: self.spines,
             repetition: 0,
-            epoch: open.epoch,
-            ..open.header
+            epoch: open.window.epoch,
+            ..open.window.header
         };
-        let dress = open.dress;
+        let dress = open.window.dress;
         for spine in usable.iter() {
             self.send_over(
                 spine,
@@ -61,25 +61,25 @@ impl<T: Token> Switch<T> {
             && let Some(closed) = leaf.source.due_close(now)
         {
             let closed = *closed;
-            leaf.source.close_sent(now, closed.epoch);
+            leaf.source.close_sent(now, closed.window.epoch);
             let header = Header {
                 kind: MessageKind::Close,
-                flags: closed.header.flags | FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM,
-                packets: closed.marked,
+                flags: closed.window.header.flags | FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM,
+                packets: closed.window.marked,
                 bytes: 0,
                 fanout: self.spines,
                 repetition: closed.repetition,
-                epoch: closed.epoch,
-                ..closed.header
+                epoch: closed.window.epoch,
+                ..closed.window.header
             };
-            for spine in closed.usable.iter() {
-                let is_set = |index| closed.usable.has(index);
+            for spine in closed.window.usable.iter() {
+                let is_set = |index| closed.window.usable.has(index);
                 self.send_over(
                     spine,
-                    &closed.dress,
+                    &closed.window.dress,
                     &header,
                     is_set,
-                    |index| closed.sent[index],
+                    |index| closed.window.sent[index],
                     sink,
                 );
             }

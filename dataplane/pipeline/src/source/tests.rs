@@ -1,0 +1,265 @@
+//! The source leaf alone: whose turn it is, what is marked, when a window ends.
+
+use super::*;
+use packet::{Address, Qpn};
+
+fn measurement() -> Measurement {
+    Measurement {
+        is_paper: false,
+        mark: Mark::First,
+        window_packets_max: 1 << 20,
+        window_ns_max: 1_000_000_000,
+        idle_ns_max: 1_000_000,
+        path_delay_ns_max: 1_000,
+        rows_max: 16,
+        row_ns_max: 60_000_000_000,
+    }
+}
+
+fn flow(leaf: u16, qpn: u32, packets: u64) -> (FlowKey, Header) {
+    let header = Header {
+        destination_qp: Qpn(qpn),
+        packets,
+        mtu_bytes: 1024,
+        ..blank().header
+    };
+    (
+        flow_of(&header, Address::v4(1), Address::v4(100 + u32::from(leaf))),
+        header,
+    )
+}
+
+fn announce(
+    source: &mut Source,
+    leaf: u16,
+    qpn: u32,
+    packets: u64,
+    counters: &mut Counters,
+) -> FlowKey {
+    let (key, header) = flow(leaf, qpn, packets);
+    source.announce(
+        PortId(0),
+        key,
+        LeafId(leaf),
+        header,
+        Dress::link_local(),
+        counters,
+    );
+    key
+}
+
+/// Sends `psns` of `key` and returns how many were marked.
+fn send(
+    source: &mut Source,
+    leaf: u16,
+    key: FlowKey,
+    psns: std::ops::Range<u32>,
+    counters: &mut Counters,
+) -> u32 {
+    let mut marked = 0;
+    for n in psns {
+        let class = source.classify(
+            Nanos(1),
+            PortId(0),
+            LeafId(leaf),
+            &key,
+            Psn::new(n),
+            counters,
+        );
+        if let Class::Measured { mark: true, ends } = class {
+            marked += 1;
+            source.count_sent((n % 4) as usize);
+            if ends {
+                source.close(Nanos(1), counters);
+            }
+        }
+    }
+    marked
+}
+
+#[test]
+fn destinations_take_turns_lowest_first() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let keys: Vec<FlowKey> = [5, 2, 7]
+        .map(|leaf| announce(&mut source, leaf, 16, 10, &mut counters))
+        .into();
+    let mut order = Vec::new();
+    for round in 0..3 {
+        let (port, leaf) = source.select(Nanos(round), |_| 4).unwrap();
+        source.open(Nanos(round), port, leaf, SpineSet::first(4), &mut counters);
+        assert_eq!(
+            source.select(Nanos(round), |_| 4),
+            None,
+            "one measured flow at a time"
+        );
+        let key = keys[[5, 2, 7].iter().position(|&l| l == leaf.0).unwrap()];
+        assert_eq!(send(&mut source, leaf.0, key, 0..10, &mut counters), 10);
+        order.push(leaf.0);
+    }
+    assert_eq!(order, [2, 5, 7]);
+    assert_eq!(source.select(Nanos(9), |_| 4), None, "all flows are over");
+    announce(&mut source, 2, 17, 10, &mut counters);
+    assert_eq!(
+        source.select(Nanos(9), |_| 4),
+        Some((PortId(0), LeafId(2))),
+        "history is cleared when nothing else is left"
+    );
+}
+
+#[test]
+fn only_first_copies_within_the_announced_psns_are_marked() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let key = announce(&mut source, 3, 16, 100, &mut counters);
+    source.open(
+        Nanos(0),
+        PortId(0),
+        LeafId(3),
+        SpineSet::first(4),
+        &mut counters,
+    );
+    assert_eq!(send(&mut source, 3, key, 0..50, &mut counters), 50);
+    assert_eq!(
+        send(&mut source, 3, key, 10..50, &mut counters),
+        0,
+        "resent"
+    );
+    assert_eq!(
+        send(
+            &mut source,
+            3,
+            key,
+            (1 << 23) + 50..(1 << 23) + 70,
+            &mut counters
+        ),
+        0,
+        "before the first"
+    );
+    assert_eq!(source.window().unwrap().window.marked, 50);
+    assert_eq!(
+        (
+            counters.noted(Note::LaterCopies),
+            counters.noted(Note::PsnOutside)
+        ),
+        (40, 20)
+    );
+    assert_eq!(send(&mut source, 3, key, 50..100, &mut counters), 50);
+    assert!(source.window().is_none(), "the last PSN ends the window");
+    let closed = source.due_close(Nanos(1)).unwrap();
+    assert_eq!(
+        (
+            closed.window.marked,
+            closed.window.sent[..4].iter().sum::<u32>()
+        ),
+        (100, 100)
+    );
+}
+
+#[test]
+fn a_flow_is_bound_to_its_port_and_space() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let key = announce(&mut source, 3, 16, 100, &mut counters);
+    source.open(
+        Nanos(0),
+        PortId(0),
+        LeafId(3),
+        SpineSet::first(4),
+        &mut counters,
+    );
+    let other_space = FlowKey {
+        space: Space::Responses,
+        ..key
+    };
+    for (port, key) in [(PortId(1), key), (PortId(0), other_space)] {
+        assert_eq!(
+            source.classify(Nanos(0), port, LeafId(3), &key, Psn::new(0), &mut counters),
+            Class::Plain
+        );
+    }
+}
+
+#[test]
+fn closes_are_repeated_twice_and_then_forgotten() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let key = announce(&mut source, 3, 16, 4, &mut counters);
+    source.open(
+        Nanos(0),
+        PortId(0),
+        LeafId(3),
+        SpineSet::first(4),
+        &mut counters,
+    );
+    send(&mut source, 3, key, 0..4, &mut counters);
+    let mut sent = Vec::new();
+    for now in 1..10_000 {
+        while let Some(closed) = source.due_close(Nanos(now)) {
+            let epoch = closed.window.epoch;
+            sent.push((now, closed.repetition));
+            source.close_sent(Nanos(now), epoch);
+        }
+    }
+    assert_eq!(sent, [(1, 0), (1001, 1), (2001, 2)]);
+}
+
+#[test]
+fn silence_and_time_end_a_window() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    announce(&mut source, 3, 16, 100, &mut counters);
+    source.open(
+        Nanos(5),
+        PortId(0),
+        LeafId(3),
+        SpineSet::first(4),
+        &mut counters,
+    );
+    assert!(!source.is_capped(Nanos(1_000_004)));
+    assert!(source.is_capped(Nanos(1_000_005)));
+}
+
+#[test]
+fn a_flow_measured_in_its_middle_is_marked_from_there() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let key = announce(&mut source, 3, 16, 100, &mut counters);
+    assert_eq!(
+        send(&mut source, 3, key, 0..60, &mut counters),
+        0,
+        "no window is open"
+    );
+    source.open(
+        Nanos(0),
+        PortId(0),
+        LeafId(3),
+        SpineSet::first(4),
+        &mut counters,
+    );
+    assert_eq!(
+        send(&mut source, 3, key, 40..100, &mut counters),
+        40,
+        "what passed unmarked stays unmarked"
+    );
+}
+
+#[test]
+fn a_port_cannot_push_out_the_flows_of_another() {
+    let mut counters = Counters::default();
+    let mut source = Source::new(2, 8, &measurement());
+    let (theirs, header) = flow(3, 99, 10);
+    let dress = Dress::link_local();
+    source.announce(PortId(1), theirs, LeafId(3), header, dress, &mut counters);
+    let mut ports = Vec::new();
+    for qpn in 0..6 {
+        // Port 0 announces again and again; port 1 did it once, and its flow never ends.
+        announce(&mut source, 3, qpn, 10, &mut counters);
+        let now = Nanos(u64::from(qpn) * 1_000_000);
+        let (port, leaf) = source.select(now, |_| 4).unwrap();
+        source.open(now, port, leaf, SpineSet::first(4), &mut counters);
+        source.close(now, &mut counters);
+        ports.push(port.0);
+    }
+    assert_eq!(ports, [1, 0, 1, 0, 1, 0], "ports take turns");
+}
