@@ -82,9 +82,7 @@ fn main() {
         }
         switch.ingress_burst(now, input, waiting.drain(..), &mut Nowhere);
         for port in 0..ports {
-            while let Some(frame) = switch.egress(now, PortId(port)) {
-                waiting.push(frame);
-            }
+            switch.egress_burst(now, PortId(port), BURST, |frame| waiting.push(frame));
         }
         sent += waiting.len() as u64;
     }

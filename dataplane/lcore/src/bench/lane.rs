@@ -191,12 +191,11 @@ impl Lane {
     /// Takes up to a burst that leaves by `port` now.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: usize, burst: &mut Burst) {
-        while !burst.is_full()
-            && let Some(packet) = self.switch.egress(now, PortId(port as u16))
-        {
+        let (port, room) = (PortId(port as u16), burst.room());
+        self.switch.egress_burst(now, port, room, |packet| {
             let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "there was room");
-        }
+        });
     }
 
     /// Gives time to the switch, if it is due.
