@@ -4,6 +4,8 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+use std::hint::select_unpredictable;
+
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
@@ -66,16 +68,20 @@ impl Egress {
         }
     }
 
-    /// Takes the first packet of the highest priority; there is one.
+    /// The highest priority that has packets, if any has.
     #[inline(always)]
+    fn highest(&self) -> usize {
+        (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1)
+    }
+
+    /// Takes the first packet of the highest priority.
     fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
-        let queue = (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1);
+        let queue = self.highest();
         let index = self.ends[queue].0;
         let node = nodes.get_mut(index as usize)?;
         let (len, next) = (node.len, node.next);
         let token = node.token.take();
         self.ends[queue].0 = next;
-        // The end of an empty queue is never read: the next packet becomes its head as well.
         self.busy &= !(u32::from(next == NONE) << queue);
         node.next = *free;
         *free = index;
@@ -189,8 +195,8 @@ impl<T> Queues<T> {
         // Whether a queue is empty cannot be predicted: it is linked behind its last packet or,
         // if there is none, behind itself, which is mended below.
         let is_empty = egress.busy >> queue & 1 == 0;
-        let before = if is_empty { index } else { *last };
-        *first = if is_empty { index } else { *first };
+        let before = select_unpredictable(is_empty, index, *last);
+        *first = select_unpredictable(is_empty, index, *first);
         *last = index;
         if let Some(before) = self.nodes.get_mut(before as usize) {
             before.next = index;
@@ -226,20 +232,40 @@ impl<T> Queues<T> {
         let now_ps = now.0.saturating_mul(1000);
         // A port that was polled late may send what it missed, but no more than the slack.
         let earliest_ps = now_ps.saturating_sub(self.slack_ps);
-        let (mut sent, mut bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
-        while sent < room && egress.busy != 0 && free_at_ps <= now_ps {
-            let Some((token, len)) = egress.pop(&mut self.nodes, &mut self.free) else {
-                break;
-            };
-            let cost_ps = (u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
-            free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
-            sent += 1;
-            bytes += u64::from(len);
-            take(token);
+        let (mut sent, mut sent_bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
+        while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
+            let queue = egress.highest();
+            let first = egress.ends[queue].0;
+            // The packets that leave are linked already: they become free nodes as they are.
+            let (mut next, mut last, mut bytes) = (first, first, 0);
+            while sent < room
+                && free_at_ps <= now_ps
+                && let Some(node) = self.nodes.get_mut(next as usize)
+            {
+                (last, next) = (next, node.next);
+                let len = node.len;
+                let cost_ps = (u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
+                free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
+                bytes += u64::from(len);
+                sent += 1;
+                if let Some(token) = node.token.take() {
+                    take(token);
+                }
+            }
+            if let Some(node) = self.nodes.get_mut(last as usize) {
+                node.next = self.free;
+                self.free = first;
+            }
+            egress.ends[queue].0 = next;
+            // The end of an empty queue is never read: the next packet becomes its head as well.
+            egress.busy &= !(u32::from(next == NONE) << queue);
+            egress.bytes[queue] -= bytes;
+            egress.bytes[ALL] -= bytes;
+            sent_bytes += bytes;
         }
         egress.free_at_ps = free_at_ps;
         egress.counters.tx_packets += sent as u64;
-        egress.counters.tx_bytes += bytes;
+        egress.counters.tx_bytes += sent_bytes;
         sent
     }
 

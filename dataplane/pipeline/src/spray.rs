@@ -6,6 +6,8 @@
 //! to the uplink that has carried fewer marked packets to that destination keeps them within a
 //! few packets of each other (two choices on a growing load, whose gap does not grow).
 
+use std::hint::select_unpredictable;
+
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -218,15 +220,13 @@ impl Choice<'_> {
         let (a, b) = (towards.spine(first), towards.spine(second));
         let (depth_a, depth_b) = (depths.depth_bytes(a), depths.depth_bytes(b));
         // The draw has ordered them at random, so "first" is a fair coin. Which of the two it is,
-        // nothing can predict: signs and masks instead of branches. Depths are below 2^63.
+        // nothing can predict.
         let count = |spine: usize| towards.measured[spine & (FANOUT_MAX - 1)];
         let gap = i64::from(count(b).wrapping_sub(count(a)) as i32);
         let by_count = (self.tie == Tie::FewestMeasured) & measured;
-        let longer = depth_b.wrapping_sub(depth_a) as i64;
-        let is_level = i64::from(longer == 0) & i64::from(by_count);
-        // Negative if b is shorter, or level and has carried fewer.
-        let takes_b = (longer + (gap & -is_level)) >> 63;
-        a ^ ((a ^ b) & takes_b as usize)
+        let by_gap = (gap < 0) & by_count;
+        let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & by_gap);
+        select_unpredictable(takes_b, b, a)
     }
 
     #[inline(never)]
