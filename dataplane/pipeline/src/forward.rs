@@ -13,7 +13,7 @@ use crate::drop::DropReason;
 use crate::port::MEASURED;
 use crate::route::NextHop;
 use crate::source::Class;
-use crate::spray::flow_hash;
+use crate::spray::{Uplink, flow_hash};
 use crate::switch::{Host, Leaf, Spine, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{FlowKey, LeafId, Nanos, PortId, SpineId};
@@ -50,10 +50,10 @@ impl Way {
 /// What is counted once the packet is queued, or is not.
 pub(crate) enum Count {
     Nothing,
-    /// Marked here for `leaf` over `spine`; `ends` the window.
+    /// Marked here for `leaf` over `uplink`; `ends` the window.
     Marked {
         leaf: LeafId,
-        spine: usize,
+        uplink: Uplink,
         ends: bool,
     },
     /// Marked elsewhere, passing this spine.
@@ -259,10 +259,7 @@ impl<T: Token> Switch<T> {
             return Err(DropReason::NoRoute);
         };
         let Leaf {
-            source,
-            sprayer,
-            uplinks,
-            ..
+            source, sprayer, ..
         } = &mut **leaf;
         let at = usize::from(parsed.payload);
         let is_sprayed = parsed.kind == Kind::Roce && parsed.bth.opcode.is_sprayed();
@@ -271,14 +268,14 @@ impl<T: Token> Switch<T> {
         let (headers, copy) = (&*frame, *parsed);
         let hash = move || hash_of(headers, &copy);
         let queues = &self.exit.queues;
-        let spine = if is_sprayed {
-            sprayer.choose(to, is_measured, hash, |spine| {
-                queues.depth_bytes(uplinks[spine], priority)
+        let uplink = if is_sprayed {
+            sprayer.choose(to, is_measured, hash, |uplink: Uplink| {
+                queues.depth_bytes(uplink.port(), priority)
             })
         } else {
             sprayer.pin(to, hash())
         };
-        let spine = spine.ok_or(DropReason::NoUplink)?;
+        let uplink = uplink.ok_or(DropReason::NoUplink)?;
         let mut count = Count::Nothing;
         if let (Class::Measured { mark: true, ends }, Some(open)) = (class, source.window_mut()) {
             frame[at + bth::RESV8A] |= open.mark_bits();
@@ -287,11 +284,11 @@ impl<T: Token> Switch<T> {
             }
             count = Count::Marked {
                 leaf: to,
-                spine,
+                uplink,
                 ends,
             };
         }
-        let port = uplinks[spine];
+        let port = uplink.port();
         rewrite(
             frame,
             parsed,
@@ -487,15 +484,15 @@ impl<T: Token> Switch<T> {
             (
                 Count::Marked {
                     leaf: to,
-                    spine,
+                    uplink,
                     ends,
                 },
                 State::Leaf(leaf),
             ) => {
                 if queued {
                     self.counters.note(Note::Marked);
-                    leaf.source.count_sent(spine);
-                    leaf.sprayer.count_measured(to, spine);
+                    leaf.source.count_sent(uplink.spine());
+                    leaf.sprayer.count_measured(to, uplink.spine());
                 }
                 if ends {
                     self.close_window(now, sink);

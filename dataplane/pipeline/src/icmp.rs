@@ -175,7 +175,7 @@ impl<T: Token> Switch<T> {
             NextHop::Leaf(to) => match &self.state {
                 State::Leaf(leaf) => {
                     let hash = flow_hash(parsed.destination.0, parsed.source.0, 0);
-                    leaf.uplinks[leaf.sprayer.pin(to, hash)?]
+                    leaf.sprayer.pin(to, hash)?.port()
                 }
                 State::Spine(spine) => spine.downlinks[to.index()],
             },

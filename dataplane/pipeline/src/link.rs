@@ -13,7 +13,8 @@ use crate::drop::DropReason;
 use crate::forward::hash_of;
 use crate::port::MEASURED;
 use crate::route::NextHop;
-use crate::switch::{Leaf, State, Switch};
+use crate::spray::Uplink;
+use crate::switch::{State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{Nanos, PortId};
 
@@ -138,9 +139,7 @@ impl<T: Token> Switch<T> {
         let State::Leaf(leaf) = &mut self.state else {
             return None;
         };
-        let Leaf {
-            sprayer, uplinks, ..
-        } = &mut **leaf;
+        let sprayer = &mut leaf.sprayer;
         let wire_len = token.wire_len() as usize;
         let frame = token.header_mut();
         let parsed = parse(frame, wire_len, self.message_port).ok()?;
@@ -158,17 +157,17 @@ impl<T: Token> Switch<T> {
         };
         let hash = hash_of(frame, &parsed);
         let queues = &self.exit.queues;
-        let spine = if is_sprayed {
+        let uplink = if is_sprayed {
             sprayer.choose(
                 to,
                 priority == MEASURED,
                 || hash,
-                |spine| queues.depth_bytes(uplinks[spine], priority),
+                |uplink: Uplink| queues.depth_bytes(uplink.port(), priority),
             )
         } else {
             sprayer.pin(to, hash)
         };
-        let port = uplinks[spine?];
+        let port = uplink?.port();
         let out = &self.ports[port];
         ethernet::set_addresses(frame, out.peer_mac, out.mac);
         Some(port)

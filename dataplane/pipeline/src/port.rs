@@ -68,6 +68,13 @@ impl Egress {
         }
     }
 
+    /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
+    #[inline(always)]
+    fn note_backlog(&mut self) {
+        let most = &mut self.counters.backlog_bytes_max;
+        *most = (*most).max(self.bytes[ALL]);
+    }
+
     /// The highest priority that has packets, if any has.
     #[inline(always)]
     fn highest(&self) -> usize {
@@ -210,8 +217,6 @@ impl<T> Queues<T> {
         egress.bytes[queue] = depth;
         egress.bytes[ALL] += u64::from(len);
         egress.counters.enqueued += 1;
-        let most = &mut egress.counters.backlog_bytes_max;
-        *most = (*most).max(egress.bytes[ALL]);
         Ok(())
     }
 
@@ -229,6 +234,7 @@ impl<T> Queues<T> {
         if egress.busy == 0 {
             return 0;
         }
+        egress.note_backlog();
         let now_ps = now.0.saturating_mul(1000);
         // A port that was polled late may send what it missed, but no more than the slack.
         let earliest_ps = now_ps.saturating_sub(self.slack_ps);
@@ -295,6 +301,7 @@ impl<T> Queues<T> {
         if egress.is_up() || egress.busy == 0 {
             return None;
         }
+        egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
         let (token, _) = egress.pop(&mut self.nodes, &mut self.free)?;
         egress.counters.flushed += 1;

@@ -10,15 +10,17 @@ use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
 use packet::{Kind, MacAddr, Parsed, ethernet, ip};
 
+use crate::announced::Announcements;
+use crate::config::Mark;
 use crate::config::PortKind;
-use crate::counters::Note;
+use crate::counters::{Counters, Note};
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
-use crate::source::{Class, Part};
-use crate::spray::{Depths, flow_hash};
-use crate::switch::{Leaf, State, Switch};
+use crate::source::{Class, Open, Part};
+use crate::spray::{Choice, Depths, Uplink, flow_hash};
+use crate::switch::{Exit, Leaf, Port, State, Switch};
 use crate::token::{Sink, Token};
-use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId};
+use crate::types::{FlowKey, LeafId, Nanos, PortId};
 
 /// Where mark and colour stand.
 const FLAGS_AT: usize = BTH_AT + bth::RESV8A;
@@ -111,22 +113,24 @@ impl<T: Token> Switch<T> {
 
     /// Counts what a run has brought.
     #[inline(always)]
-    fn count_run(&mut self, run: &Run, packets: u64, refused: u64) {
+    fn count_run(&mut self, run: &Run, taken: Taken) {
+        let packets = taken.packets;
         self.counters.rx += packets;
-        self.counters.queued += packets - refused;
+        self.counters.queued += packets - taken.refused;
         self.counters.notes[Note::Roce as usize] += packets;
+        self.counters.notes[Note::Marked as usize] += taken.marked;
         let bytes = packets * u64::from(run.wire_len);
         self.exit.queues.count_received(run.in_port, packets, bytes);
     }
 
-    /// Towards another leaf: measured or not, over which spine, marked or not.
+    /// Towards another leaf: measured or not.
     #[inline(always)]
     fn run_to_leaf<S: Sink<T>>(
         &mut self,
         now: Nanos,
         run: &Run,
         to: LeafId,
-        mut token: T,
+        token: T,
         rest: &mut impl Iterator<Item = T>,
         sink: &mut S,
     ) -> Next<T> {
@@ -141,114 +145,37 @@ impl<T: Token> Switch<T> {
             return Next::Unknown(token);
         };
         let Leaf {
-            source,
-            sprayer,
-            uplinks,
-            ..
+            source, sprayer, ..
         } = &mut **leaf;
-        let mut part = Part::None;
-        if run.head.opcode.is_counted() {
-            let port = PortId(run.in_port as u16);
-            let Some(found) = source.part(port, to, &run.head) else {
-                return Next::Unknown(token);
-            };
-            part = found;
-        }
-        if sprayer.usable_count(to) == 0 {
+        let choice = sprayer.toward(to);
+        if choice.count() == 0 {
             return Next::Unknown(token);
         }
-        let mut choice = sprayer.toward(to);
-        let is_of_two = choice.is_of_two();
-        let (mut packets, mut refused, mut marked) = (0, 0, 0);
-        let (mut is_past, mut is_over) = (false, false);
-        let next = loop {
-            let Some(bytes) = token
-                .header_mut()
-                .first_chunk_mut::<{ packet::head::HEAD_LEN }>()
-            else {
-                break Next::Unknown(token);
-            };
-            let (mut priority, mut mark) = (run.priority, 0);
-            match &mut part {
-                Part::None => {}
-                Part::Followed(announced) => {
-                    let port = PortId(run.in_port as u16);
-                    announced.follow(port, to, &key_of(&run.head), Head::psn(bytes));
-                }
-                Part::Window(open, which) => {
-                    let psn = Head::psn(bytes);
-                    if open.step(now, psn) {
-                        (priority, mark) = (MEASURED, open.mark_bits());
-                    } else {
-                        match open.classify(now, psn, *which, counters) {
-                            Class::Plain => {}
-                            Class::Past => {
-                                is_past = true;
-                                break Next::Unknown(token);
-                            }
-                            Class::Measured {
-                                mark: is_marked,
-                                ends,
-                            } => {
-                                priority = MEASURED;
-                                mark = if is_marked { open.mark_bits() } else { 0 };
-                                is_over = ends;
-                            }
-                        }
-                    }
-                }
-            }
-            let hash = || hash_of_head(bytes, &run.head);
-            let is_measured = priority == MEASURED;
-            let queues = &exit.queues;
-            let place = Queues::<T>::depth_place(priority).filter(|_| is_of_two);
-            let spine = match place {
-                Some(place) => choice.shorter_of_two(
-                    is_measured,
-                    &Uplinks {
-                        queues,
-                        ports: uplinks,
-                        place,
-                    },
-                ),
-                None => {
-                    let depths = |spine: usize| queues.depth_bytes(uplinks[spine], priority);
-                    let Some(spine) = choice.next(is_measured, hash, depths) else {
-                        break Next::Unknown(token);
-                    };
-                    spine
-                }
-            };
-            let port = uplinks[spine & (FANOUT_MAX - 1)];
-            let out = &ports[port];
-            bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(&out.macs);
-            ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
-            bytes[FLAGS_AT] |= mark;
-            packets += 1;
-            let is_queued = exit.enqueue((port, priority), token, run.wire_len, counters, sink);
-            if !is_queued {
-                refused += 1;
-            } else if mark != 0
-                && let Part::Window(open, _) = &mut part
-            {
-                marked += 1;
-                open.count_sent(spine);
-                choice.count_measured(spine);
-            }
-            if is_over {
-                break Next::Token(rest.next());
-            }
-            let Some(mut next) = rest.next() else {
-                break Next::Token(None);
-            };
-            if run.bytes(&mut next).is_none() {
-                break Next::Token(Some(next));
-            }
-            token = next;
+        let way = LeafWay {
+            run,
+            to,
+            choice,
+            exit,
+            ports,
+            counters,
         };
-        self.counters.notes[Note::Marked as usize] += marked;
-        self.count_run(run, packets, refused);
-        if is_past || is_over {
+        let port = PortId(run.in_port as u16);
+        let part = if run.head.opcode.is_counted() {
+            source.part(port, to, &run.head)
+        } else {
+            Some(Part::None)
+        };
+        let (next, is_over) = match part {
+            None => return Next::Unknown(token),
+            Some(Part::None) => (way.take_others(None, token, rest, sink), false),
+            Some(Part::Followed(flows)) => (way.take_others(Some(flows), token, rest, sink), false),
+            Some(Part::Window(open, which)) => {
+                way.take_measured(now, open, which, token, rest, sink)
+            }
+        };
+        let (next, taken) = next;
+        self.count_run(run, taken);
+        if is_over {
             self.close_window(now, sink);
         }
         next
@@ -322,22 +249,22 @@ impl<T: Token> Switch<T> {
             if !exit.enqueue(place, token, run.wire_len, counters, sink) {
                 refused += 1;
             }
-            if is_ended {
-                break Next::Token(rest.next());
+            match rest.next() {
+                next if is_ended => break Next::Token(next),
+                None => break Next::Token(None),
+                Some(next) => token = next,
             }
-            let Some(mut next) = rest.next() else {
-                break Next::Token(None);
-            };
-            if run.bytes(&mut next).is_none() {
-                break Next::Token(Some(next));
-            }
-            token = next;
         };
         if let (Some(cell), State::Spine(spine)) = (cell, state) {
             let queued = (packets - refused) as u32;
             spine.counts.count(cell, packets as u32, queued);
         }
-        self.count_run(run, packets, refused);
+        let taken = Taken {
+            packets,
+            refused,
+            marked: 0,
+        };
+        self.count_run(run, taken);
         if is_ended {
             self.report_ended(now, sink);
         }
@@ -422,18 +349,175 @@ impl<T: Token> Switch<T> {
     }
 }
 
-/// What waits for a leaf's uplinks, in the sums at one place.
-struct Uplinks<'a, T> {
+/// What a run has come to.
+#[derive(Default)]
+struct Taken {
+    packets: u64,
+    /// Of them, what no queue took.
+    refused: u64,
+    /// Of them, what was marked and queued.
+    marked: u64,
+}
+
+/// All that packets from a host to another leaf meet.
+struct LeafWay<'a, T> {
+    run: &'a Run,
+    to: LeafId,
+    choice: Choice<'a>,
+    exit: &'a mut Exit<T>,
+    ports: &'a [Port],
+    counters: &'a mut Counters,
+}
+
+impl<T: Token> LeafWay<'_, T> {
+    /// The window's packets, in highest priority and marked. True if the last was among them.
+    #[inline(always)]
+    fn take_measured<S: Sink<T>>(
+        mut self,
+        now: Nanos,
+        open: &mut Open,
+        which: Mark,
+        mut token: T,
+        rest: &mut impl Iterator<Item = T>,
+        sink: &mut S,
+    ) -> ((Next<T>, Taken), bool) {
+        let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
+        let mut is_over = false;
+        let mark_bits = open.mark_bits();
+        let next = loop {
+            let Some(bytes) = self.run.bytes(&mut token) else {
+                break Next::Token(Some(token));
+            };
+            let psn = Head::psn(bytes);
+            let mut is_marked = true;
+            if !open.step(psn) {
+                if open.is_outside(psn) {
+                    break Next::Unknown(token);
+                }
+                let class = open.classify(now, psn, which, self.counters);
+                (is_marked, is_over) = match class {
+                    Class::Measured { mark, ends } => (mark, ends),
+                    Class::Plain | Class::Past => (false, false),
+                };
+            }
+            let uplink = self.uplink(bytes, MEASURED);
+            self.rewrite(bytes, uplink);
+            bytes[FLAGS_AT] |= if is_marked { mark_bits } else { 0 };
+            packets += 1;
+            if !self.enqueue(uplink, MEASURED, token, sink) {
+                refused += 1;
+                unmarked += 1;
+            } else if is_marked {
+                open.count_sent(uplink.spine());
+                self.choice.count_measured(uplink);
+            } else {
+                unmarked += 1;
+            }
+            match rest.next() {
+                next if is_over => break Next::Token(next),
+                None => break Next::Token(None),
+                Some(next) => token = next,
+            }
+        };
+        if packets > 0 {
+            open.touch(now);
+        }
+        let marked = packets - unmarked;
+        open.count_marked(marked);
+        let taken = Taken {
+            packets,
+            refused,
+            marked,
+        };
+        ((next, taken), is_over)
+    }
+
+    /// Packets that are not measured; `flows` may follow theirs.
+    #[inline(always)]
+    fn take_others<S: Sink<T>>(
+        mut self,
+        mut flows: Option<&mut Announcements>,
+        mut token: T,
+        rest: &mut impl Iterator<Item = T>,
+        sink: &mut S,
+    ) -> (Next<T>, Taken) {
+        let (mut packets, mut refused) = (0, 0);
+        let priority = self.run.priority;
+        let next = loop {
+            let Some(bytes) = self.run.bytes(&mut token) else {
+                break Next::Token(Some(token));
+            };
+            if let Some(flows) = &mut flows {
+                let port = PortId(self.run.in_port as u16);
+                let key = key_of(&self.run.head);
+                flows.follow(port, self.to, &key, Head::psn(bytes));
+            }
+            let uplink = self.uplink(bytes, priority);
+            self.rewrite(bytes, uplink);
+            packets += 1;
+            if !self.enqueue(uplink, priority, token, sink) {
+                refused += 1;
+            }
+            match rest.next() {
+                None => break Next::Token(None),
+                Some(next) => token = next,
+            }
+        };
+        let taken = Taken {
+            packets,
+            refused,
+            marked: 0,
+        };
+        (next, taken)
+    }
+
+    #[inline(always)]
+    fn uplink(&mut self, bytes: &HeadBytes, priority: u8) -> Uplink {
+        let queues = &self.exit.queues;
+        let is_measured = priority == MEASURED;
+        match Queues::<T>::depth_place(priority) {
+            Some(place) if self.choice.is_of_two() => {
+                let depths = Waiting { queues, place };
+                self.choice.shorter_of_two(is_measured, &depths)
+            }
+            Some(_) | None => {
+                let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
+                let hash = || hash_of_head(bytes, &self.run.head);
+                self.choice.any(is_measured, hash, depths)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
+        let macs = &self.ports[uplink.port()].macs;
+        bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
+        ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
+    }
+
+    #[inline(always)]
+    fn enqueue<S: Sink<T>>(
+        &mut self,
+        uplink: Uplink,
+        priority: u8,
+        token: T,
+        sink: &mut S,
+    ) -> bool {
+        let (place, len) = ((uplink.port(), priority), self.run.wire_len);
+        self.exit.enqueue(place, token, len, self.counters, sink)
+    }
+}
+
+/// What waits at uplinks, in the sums at one place.
+struct Waiting<'a, T> {
     queues: &'a Queues<T>,
-    ports: &'a [usize; FANOUT_MAX],
     place: usize,
 }
 
-impl<T> Depths for Uplinks<'_, T> {
+impl<T> Depths for Waiting<'_, T> {
     #[inline(always)]
-    fn depth_bytes(&self, spine: usize) -> u64 {
-        let port = self.ports[spine & (FANOUT_MAX - 1)];
-        self.queues.depth_at(port, self.place)
+    fn depth_bytes(&self, uplink: Uplink) -> u64 {
+        self.queues.depth_at(uplink.port(), self.place)
     }
 }
 

@@ -407,6 +407,7 @@ impl Source {
     pub fn count_sent(&mut self, spine: usize) {
         if let Some(open) = &mut self.open {
             open.count_sent(spine);
+            open.count_marked(1);
         }
     }
 
@@ -500,17 +501,32 @@ impl Open {
     pub(crate) fn count_sent(&mut self, spine: usize) {
         let sent = &mut self.window.sent[spine & (FANOUT_MAX - 1)];
         *sent = sent.wrapping_add(1);
-        self.window.marked += 1;
+    }
+
+    /// Counts all marked packets of a run.
+    #[inline(always)]
+    pub(crate) fn count_marked(&mut self, packets: u64) {
+        self.window.marked += packets;
+    }
+
+    /// A run of the flow's packets comes.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, now: Nanos) {
+        self.last_at = now;
+    }
+
+    /// Whether a PSN lies beyond the window or before it.
+    pub(crate) fn is_outside(&self, psn: Psn) -> bool {
+        matches!(self.track.place(psn), Place::Before | Place::Past)
     }
 
     /// Takes the flow's next packet, if it is the one that is due and not the window's last: it is to be
     /// marked. False, and nothing has happened, for any other.
     #[inline(always)]
-    pub(crate) fn step(&mut self, now: Nanos, psn: Psn) -> bool {
+    pub(crate) fn step(&mut self, psn: Psn) -> bool {
         let is_next = self.track.step(psn);
         if is_next {
-            self.last_at = now;
-            self.seen.step();
+            self.seen.step(psn);
         }
         is_next
     }
@@ -528,7 +544,7 @@ impl Open {
             Place::Ahead { step, is_last } => {
                 self.last_at = now;
                 self.track.advance(psn, step);
-                self.seen.advance(step);
+                self.seen.advance(psn, step);
                 Class::Measured {
                     mark: true,
                     ends: is_last,
@@ -536,7 +552,7 @@ impl Open {
             }
             Place::Behind { back } => {
                 self.last_at = now;
-                let first = self.seen.is_first(back);
+                let first = self.seen.is_first(psn, back);
                 if !first {
                     counters.note(Note::LaterCopies);
                 }

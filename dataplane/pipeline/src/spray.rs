@@ -37,16 +37,39 @@ pub enum Tie {
     FewestMeasured,
 }
 
-/// What waits for the uplinks. A trait, and not a closure, so that it is compiled into the choice.
-pub trait Depths {
-    /// Bytes queued towards `spine` that the packet would wait for.
-    fn depth_bytes(&self, spine: usize) -> u64;
+/// An uplink: the spine it leads to, and the port it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Uplink(u32);
+
+impl Uplink {
+    /// The uplink to `spine` at `port`.
+    pub fn new(spine: usize, port: usize) -> Uplink {
+        Uplink((port as u32) << 8 | spine as u32 & 0xff)
+    }
+
+    /// The spine.
+    #[inline(always)]
+    pub fn spine(self) -> usize {
+        (self.0 & (FANOUT_MAX as u32 - 1)) as usize
+    }
+
+    /// The port.
+    #[inline(always)]
+    pub fn port(self) -> usize {
+        (self.0 >> 8) as usize
+    }
 }
 
-impl<F: Fn(usize) -> u64> Depths for F {
+/// What waits for the uplinks. A trait, and not a closure, so that it is compiled into the choice.
+pub trait Depths {
+    /// Bytes queued at `uplink` that the packet would wait for.
+    fn depth_bytes(&self, uplink: Uplink) -> u64;
+}
+
+impl<F: Fn(Uplink) -> u64> Depths for F {
     #[inline(always)]
-    fn depth_bytes(&self, spine: usize) -> u64 {
-        self(spine)
+    fn depth_bytes(&self, uplink: Uplink) -> u64 {
+        self(uplink)
     }
 }
 
@@ -55,29 +78,34 @@ impl<F: Fn(usize) -> u64> Depths for F {
 struct Usable {
     count: u32,
     next: u32,
-    spines: [u8; FANOUT_MAX],
+    uplinks: [Uplink; FANOUT_MAX],
     /// Marked packets sent towards this destination, by spine; kept across windows.
     measured: [u32; FANOUT_MAX],
 }
 
 impl Usable {
-    /// The usable spine number `place`.
+    /// The usable uplink number `place`.
     #[inline(always)]
-    fn spine(&self, place: u32) -> usize {
-        usize::from(self.spines[place as usize & (FANOUT_MAX - 1)])
+    fn uplink(&self, place: u32) -> Uplink {
+        self.uplinks[place as usize & (FANOUT_MAX - 1)]
+    }
+
+    #[inline(always)]
+    fn measured(&self, uplink: Uplink) -> u32 {
+        self.measured[uplink.spine()]
     }
 
     /// The uplink of least depth, from place `start` on; of equal ones the first or, `by_count`, the
     /// one that has carried fewer marked packets.
     #[inline(never)]
-    fn shortest(&self, start: u32, by_count: bool, depths: &impl Depths) -> usize {
-        let mut best = self.spine(start);
+    fn shortest(&self, start: u32, by_count: bool, depths: &impl Depths) -> Uplink {
+        let mut best = self.uplink(start);
         let mut best_depth = depths.depth_bytes(best);
         for place in start + 1..start + self.count {
             let is_beyond = place >= self.count;
-            let candidate = self.spine(if is_beyond { place - self.count } else { place });
+            let candidate = self.uplink(if is_beyond { place - self.count } else { place });
             let depth = depths.depth_bytes(candidate);
-            let gap = self.measured[candidate].wrapping_sub(self.measured[best]) as i32;
+            let gap = self.measured(candidate).wrapping_sub(self.measured(best)) as i32;
             if depth < best_depth || depth == best_depth && by_count && gap < 0 {
                 (best, best_depth) = (candidate, depth);
             }
@@ -91,14 +119,30 @@ pub struct Sprayer {
     policy: Policy,
     tie: Tie,
     towards: Vec<Usable>,
-    random: Xoshiro256PlusPlus,
+    /// Port of each spine.
+    ports: [u32; FANOUT_MAX],
+    random: Random,
+}
+
+/// Random numbers, of which one is drawn ahead: a choice need not wait for its draw.
+struct Random {
+    next: u64,
+    generator: Xoshiro256PlusPlus,
+}
+
+impl Random {
+    #[inline(always)]
+    fn next_u64(&mut self) -> u64 {
+        std::mem::replace(&mut self.next, self.generator.next_u64())
+    }
 }
 
 impl Sprayer {
-    /// A sprayer towards `leaves` that may use nothing yet.
-    pub fn new(policy: Policy, tie: Tie, leaves: u16, seed: u64) -> Sprayer {
+    /// A sprayer towards `leaves` over the uplinks at `ports`, by spine, that may use nothing yet.
+    pub fn new(policy: Policy, tie: Tie, leaves: u16, ports: &[usize], seed: u64) -> Sprayer {
+        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
         let nothing = Usable {
-            spines: [0; FANOUT_MAX],
+            uplinks: [Uplink(0); FANOUT_MAX],
             count: 0,
             next: 0,
             measured: [0; FANOUT_MAX],
@@ -107,7 +151,11 @@ impl Sprayer {
             policy,
             tie,
             towards: vec![nothing; usize::from(leaves)],
-            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            ports: std::array::from_fn(|spine| ports.get(spine).map_or(0, |&port| port as u32)),
+            random: Random {
+                next: generator.next_u64(),
+                generator,
+            },
         }
     }
 
@@ -116,8 +164,8 @@ impl Sprayer {
     pub fn set_usable(&mut self, leaf: LeafId, usable: SpineSet) {
         let towards = &mut self.towards[leaf.index()];
         let mut before = SpineSet::EMPTY;
-        for &spine in &towards.spines[..towards.count as usize] {
-            before.insert(usize::from(spine));
+        for uplink in &towards.uplinks[..towards.count as usize] {
+            before.insert(uplink.spine());
         }
         let stays = before.and(usable);
         if let Some(level) = stays.iter().map(|spine| towards.measured[spine]).max() {
@@ -127,7 +175,8 @@ impl Sprayer {
         }
         towards.count = 0;
         for spine in usable.iter() {
-            towards.spines[towards.count as usize] = spine as u8;
+            let uplink = Uplink::new(spine, self.ports[spine] as usize);
+            towards.uplinks[towards.count as usize] = uplink;
             towards.count += 1;
         }
     }
@@ -164,16 +213,14 @@ impl Sprayer {
         measured: bool,
         flow_hash: impl FnOnce() -> u64,
         depths: impl Depths,
-    ) -> Option<usize> {
+    ) -> Option<Uplink> {
         self.toward(leaf).next(measured, flow_hash, depths)
     }
 
-    /// The spine of a packet that must keep to one path, whatever the policy.
-    #[inline(always)]
-    pub fn pin(&self, leaf: LeafId, flow_hash: u64) -> Option<usize> {
+    /// The uplink of a packet that must keep to one path, whatever the policy.
+    pub fn pin(&self, leaf: LeafId, flow_hash: u64) -> Option<Uplink> {
         let towards = &self.towards[leaf.index()];
-        (towards.count > 0)
-            .then(|| usize::from(towards.spines[scale(flow_hash >> 32, towards.count) as usize]))
+        (towards.count > 0).then(|| towards.uplink(scale(flow_hash >> 32, towards.count)))
     }
 }
 
@@ -182,7 +229,7 @@ pub struct Choice<'a> {
     policy: Policy,
     tie: Tie,
     towards: &'a mut Usable,
-    random: &'a mut Xoshiro256PlusPlus,
+    random: &'a mut Random,
 }
 
 impl Choice<'_> {
@@ -195,11 +242,14 @@ impl Choice<'_> {
         measured: bool,
         flow_hash: impl FnOnce() -> u64,
         depths: impl Depths,
-    ) -> Option<usize> {
-        if self.is_of_two() {
-            return Some(self.shorter_of_two(measured, &depths));
-        }
-        self.other(measured, flow_hash, depths)
+    ) -> Option<Uplink> {
+        (self.towards.count > 0).then(|| self.any(measured, flow_hash, depths))
+    }
+
+    /// How many uplinks there are (k).
+    #[inline(always)]
+    pub(crate) fn count(&self) -> u32 {
+        self.towards.count
     }
 
     /// Whether the choice is [`Choice::shorter_of_two`].
@@ -210,62 +260,62 @@ impl Choice<'_> {
 
     /// The shorter of two random ones, of at least two.
     #[inline(always)]
-    pub(crate) fn shorter_of_two(&mut self, measured: bool, depths: &impl Depths) -> usize {
+    pub(crate) fn shorter_of_two(&mut self, measured: bool, depths: &impl Depths) -> Uplink {
         // Two distinct places from one draw: the second skips the first.
         let draw = self.random.next_u64();
         let towards = &*self.towards;
         let first = scale(draw & 0xffff_ffff, towards.count);
         let second = scale(draw >> 32, towards.count - 1);
         let second = second + u32::from(second >= first);
-        let (a, b) = (towards.spine(first), towards.spine(second));
+        let (a, b) = (towards.uplink(first), towards.uplink(second));
         let (depth_a, depth_b) = (depths.depth_bytes(a), depths.depth_bytes(b));
         // The draw has ordered them at random, so "first" is a fair coin. Which of the two it is,
         // nothing can predict.
-        let count = |spine: usize| towards.measured[spine & (FANOUT_MAX - 1)];
-        let gap = i64::from(count(b).wrapping_sub(count(a)) as i32);
+        let gap = towards.measured(b).wrapping_sub(towards.measured(a)) as i32;
         let by_count = (self.tie == Tie::FewestMeasured) & measured;
         let by_gap = (gap < 0) & by_count;
         let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & by_gap);
         select_unpredictable(takes_b, b, a)
     }
 
+    /// [`Choice::next`] where there is a usable uplink.
     #[inline(never)]
-    fn other(
+    pub(crate) fn any(
         &mut self,
         measured: bool,
         flow_hash: impl FnOnce() -> u64,
         depths: impl Depths,
-    ) -> Option<usize> {
+    ) -> Uplink {
         let towards = &mut *self.towards;
         let count = towards.count;
         if count <= 1 {
-            return (count == 1).then(|| usize::from(towards.spines[0]));
+            return towards.uplink(0);
         }
-        Some(match self.policy {
-            Policy::Ecmp => towards.spine(scale(flow_hash() >> 32, count)),
-            Policy::Random => towards.spine(scale(u64::from(self.random.next_u32()), count)),
+        match self.policy {
+            Policy::Ecmp => towards.uplink(scale(flow_hash() >> 32, count)),
+            Policy::Random => towards.uplink(scale(self.random.next_u64() >> 32, count)),
             Policy::RoundRobin => {
                 towards.next = if towards.next + 1 >= count {
                     0
                 } else {
                     towards.next + 1
                 };
-                towards.spine(towards.next)
+                towards.uplink(towards.next)
             }
             Policy::Jsq2 => self.shorter_of_two(measured, &depths),
             Policy::Jsq => {
                 // From a random start, so that equal queues share.
-                let start = scale(u64::from(self.random.next_u32()), count);
+                let start = scale(self.random.next_u64() >> 32, count);
                 let by_count = self.tie == Tie::FewestMeasured && measured;
                 towards.shortest(start, by_count, &depths)
             }
-        })
+        }
     }
 
     /// Counts a marked packet over `spine`.
     #[inline(always)]
-    pub fn count_measured(&mut self, spine: usize) {
-        let count = &mut self.towards.measured[spine & (FANOUT_MAX - 1)];
+    pub fn count_measured(&mut self, uplink: Uplink) {
+        let count = &mut self.towards.measured[uplink.spine()];
         *count = count.wrapping_add(1);
     }
 }
@@ -294,7 +344,7 @@ mod tests {
     const LEAF: LeafId = LeafId(1);
 
     fn sprayer(policy: Policy, tie: Tie, k: usize) -> Sprayer {
-        let mut sprayer = Sprayer::new(policy, tie, 2, 7);
+        let mut sprayer = Sprayer::new(policy, tie, 2, &[0; FANOUT_MAX], 7);
         sprayer.set_usable(LEAF, SpineSet::first(k));
         sprayer
     }
@@ -319,7 +369,7 @@ mod tests {
             let mut sprayer = sprayer(policy, Tie::Random, 8);
             let mut counts = [0u32; 8];
             for _ in 0..80_000 {
-                counts[sprayer.choose(LEAF, false, || 0, |_| 0).unwrap()] += 1;
+                counts[sprayer.choose(LEAF, false, || 0, |_| 0).unwrap().spine()] += 1;
             }
             let statistic = chi_square(&counts);
             // 99.99 % point of chi-square with 7 degrees of freedom.
@@ -336,8 +386,9 @@ mod tests {
         let mut counts = [0u32; 4];
         for _ in 0..60_000 {
             counts[sprayer
-                .choose(LEAF, false, || 0, |spine| spine as u64)
-                .unwrap()] += 1;
+                .choose(LEAF, false, || 0, |uplink: Uplink| uplink.spine() as u64)
+                .unwrap()
+                .spine()] += 1;
         }
         // Of six equally likely pairs, the shortest is in three, the next in two more, then one.
         assert_eq!(
@@ -355,7 +406,14 @@ mod tests {
         let mut sprayer = sprayer(Policy::Jsq, Tie::Random, 8);
         for _ in 0..1000 {
             assert_eq!(
-                sprayer.choose(LEAF, false, || 0, |spine| u64::from(spine != 5)),
+                sprayer
+                    .choose(
+                        LEAF,
+                        false,
+                        || 0,
+                        |uplink: Uplink| u64::from(uplink.spine() != 5)
+                    )
+                    .map(Uplink::spine),
                 Some(5)
             );
         }
@@ -367,7 +425,7 @@ mod tests {
             let mut sprayer = sprayer(Policy::Jsq2, tie, 8);
             let mut counts = [0u32; 8];
             for _ in 0..80_000 {
-                let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap();
+                let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap().spine();
                 sprayer.count_measured(LEAF, spine);
                 counts[spine] += 1;
             }
@@ -393,8 +451,9 @@ mod tests {
             sprayer.set_usable(LEAF, Set(0b0101_0010));
             let mut seen = SpineSet::EMPTY;
             for n in 0..1000 {
-                seen.insert(sprayer.choose(LEAF, true, || mix(&[n]), |_| 0).unwrap());
-                seen.insert(sprayer.pin(LEAF, mix(&[n])).unwrap());
+                let chosen = sprayer.choose(LEAF, true, || mix(&[n]), |_| 0);
+                seen.insert(chosen.unwrap().spine());
+                seen.insert(sprayer.pin(LEAF, mix(&[n])).unwrap().spine());
             }
             assert_eq!(seen, Set(0b0101_0010), "{policy:?}");
             sprayer.set_usable(LEAF, SpineSet::EMPTY);
@@ -415,7 +474,7 @@ mod tests {
         sprayer.set_usable(LEAF, Set(0b1111));
         let mut counts = [0u32; 4];
         for _ in 0..400 {
-            let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap();
+            let spine = sprayer.choose(LEAF, true, || 0, |_| 0).unwrap().spine();
             sprayer.count_measured(LEAF, spine);
             counts[spine] += 1;
         }

@@ -206,10 +206,17 @@ impl<T: Token> Switch<T> {
                 .position(|port| port.kind == PortKind::Fabric(peer))
                 .unwrap_or(NO_PORT)
         };
+        let uplinks = std::array::from_fn(|spine| place(Peer::Spine(SpineId(spine as u16))));
         let state = match config.role {
             Role::Leaf(id) => State::Leaf(Box::new(Leaf {
                 id,
-                sprayer: Sprayer::new(config.policy, config.tie, config.leaves, config.seed),
+                sprayer: Sprayer::new(
+                    config.policy,
+                    config.tie,
+                    config.leaves,
+                    &uplinks,
+                    config.seed,
+                ),
                 source: Source::new(
                     ports
                         .iter()
@@ -225,9 +232,7 @@ impl<T: Token> Switch<T> {
                     &config.measurement,
                 ),
                 link_state: LinkState::new(config.leaves, config.spines, config.link_state_ns),
-                uplinks: Box::new(std::array::from_fn(|spine| {
-                    place(Peer::Spine(SpineId(spine as u16)))
-                })),
+                uplinks: Box::new(uplinks),
                 usable: vec![SpineSet::EMPTY; usize::from(config.leaves)],
             })),
             Role::Spine(id) => State::Spine(Box::new(Spine {

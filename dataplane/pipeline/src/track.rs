@@ -18,6 +18,8 @@ pub struct Track {
     packets: u64,
     /// Whether the first PSN is known: announced, or taken from the first packet.
     begun: bool,
+    /// Packets that are neither the first nor the last.
+    inner: u64,
 }
 
 /// What a PSN is to a flow.
@@ -49,13 +51,22 @@ impl Track {
             reached: 0,
             packets,
             begun: first.is_some(),
+            inner: match packets {
+                0 => u64::MAX,
+                packets => packets.saturating_sub(2),
+            },
         }
     }
 
     /// The same flow with its first PSN and its N learned late: what was seen stays seen.
     pub fn rebased(&self, first: Option<Psn>, packets: u64) -> Track {
         if first.is_none() {
-            return Track { packets, ..*self };
+            return Track {
+                next: self.next,
+                reached: self.reached,
+                begun: self.begun,
+                ..Track::new(None, packets)
+            };
         }
         let mut track = Track::new(first, packets);
         if let Some(highest) = self.highest()
@@ -131,12 +142,11 @@ impl Track {
     /// packets.
     #[inline(always)]
     pub fn step(&mut self, psn: Psn) -> bool {
-        let reached = self.reached + 1;
-        // Without N there is no last one: 0 less one is beyond all.
-        let is_inside = reached <= self.packets.wrapping_sub(1) && reached > 1;
-        let is_next = is_inside & (psn == self.next);
+        // 0 less one is beyond all: the first is not among them.
+        let is_inner = self.reached.wrapping_sub(1) < self.inner;
+        let is_next = is_inner & (psn == self.next);
         if is_next {
-            self.reached = reached;
+            self.reached += 1;
             self.next = psn.plus(1);
         }
         is_next
@@ -151,13 +161,13 @@ impl Track {
     }
 }
 
-/// Which of the last [`FIRST_COPY_WINDOW`] PSNs of a flow were seen: a ring of bits.
+/// Which of the last [`FIRST_COPY_WINDOW`] PSNs of a flow were seen: a ring of bits, by PSN.
 #[derive(Clone, Debug)]
 pub struct Seen {
     bits: [u64; WORDS],
-    /// Place of the highest PSN in the ring.
-    top: u32,
 }
+
+const _: () = assert!(Psn::COUNT.is_multiple_of(FIRST_COPY_WINDOW));
 
 impl Default for Seen {
     fn default() -> Seen {
@@ -168,49 +178,44 @@ impl Default for Seen {
 impl Seen {
     /// Nothing seen.
     pub fn new() -> Seen {
-        Seen {
-            bits: [0; WORDS],
-            top: 0,
-        }
+        Seen { bits: [0; WORDS] }
     }
 
-    /// The highest PSN moves on by `step` to one that is seen now.
+    /// The highest PSN moves on to the next, `psn`, which is seen now.
     #[inline(always)]
-    pub fn advance(&mut self, step: u32) {
+    pub fn step(&mut self, psn: Psn) {
+        self.set(psn, true);
+    }
+
+    /// The highest PSN moves on by `step` to `psn`, which is seen now.
+    #[inline(always)]
+    pub fn advance(&mut self, psn: Psn, step: u32) {
         // All PSNs between are not seen; a leap over the ring clears it once.
         for skipped in 1..step.min(FIRST_COPY_WINDOW) {
-            self.set(self.top.wrapping_add(skipped), false);
+            self.set(psn.plus(Psn::COUNT - skipped), false);
         }
         if step > FIRST_COPY_WINDOW {
             self.bits = [0; WORDS];
         }
-        self.top = self.top.wrapping_add(step);
-        self.set(self.top, true);
+        self.set(psn, true);
     }
 
-    /// The highest PSN moves on to the next, which is seen now.
-    #[inline(always)]
-    pub fn step(&mut self) {
-        self.top = self.top.wrapping_add(1);
-        self.set(self.top, true);
-    }
-
-    /// Whether the PSN `back` below the highest is seen for the first time; it is seen now.
+    /// Whether `psn`, `back` below the highest, is seen for the first time; it is seen now.
     /// What is older than the ring counts as a later copy.
     #[inline(always)]
-    pub fn is_first(&mut self, back: u32) -> bool {
+    pub fn is_first(&mut self, psn: Psn, back: u32) -> bool {
         if back >= FIRST_COPY_WINDOW {
             return false;
         }
-        let at = self.top.wrapping_sub(back) % FIRST_COPY_WINDOW;
+        let at = psn.number() % FIRST_COPY_WINDOW;
         let first = self.bits[at as usize / 64] >> (at % 64) & 1 == 0;
-        self.set(at, true);
+        self.set(psn, true);
         first
     }
 
     #[inline(always)]
-    fn set(&mut self, at: u32, seen: bool) {
-        let at = at % FIRST_COPY_WINDOW;
+    fn set(&mut self, psn: Psn, seen: bool) {
+        let at = psn.number() % FIRST_COPY_WINDOW;
         let bit = 1u64 << (at % 64);
         let word = &mut self.bits[at as usize / 64];
         *word = if seen { *word | bit } else { *word & !bit };
@@ -286,8 +291,8 @@ mod tests {
                 let expected = model.insert(index);
                 let psn = first.plus(index as u32);
                 let told = match track.place(psn) {
-                    Place::Ahead { step, .. } => { track.advance(psn, step); seen.advance(step); high = index; true }
-                    Place::Behind { back } => { prop_assert_eq!(i64::from(back), high - index); seen.is_first(back) }
+                    Place::Ahead { step, .. } => { track.advance(psn, step); seen.advance(psn, step); high = index; true }
+                    Place::Behind { back } => { prop_assert_eq!(i64::from(back), high - index); seen.is_first(psn, back) }
                     Place::Before | Place::Past => { prop_assert!(false, "PSN {} of {}", index, high); false }
                 };
                 prop_assert_eq!(told, expected, "index {} at {}", index, high);
