@@ -262,6 +262,8 @@ impl<T: Token> Switch<T> {
             self.close_window(now, sink);
             // It may well be the first of the next window.
             class = self.classify(now, in_port, to, parsed);
+        } else if class == Class::Sampled {
+            self.sample(now, in_port, to, frame, *parsed);
         }
         let asked = self.priority_of(frame, parsed);
         let State::Leaf(leaf) = &mut self.state else {
@@ -331,6 +333,18 @@ impl<T: Token> Switch<T> {
                     .classify(now, port, to, &key, psn, &mut self.counters)
             }
             State::Leaf(_) | State::Spine(_) => Class::Plain,
+        }
+    }
+
+    /// Looks at a packet of a flow that nobody may have announced.
+    #[cold]
+    #[inline(never)]
+    fn sample(&mut self, now: Nanos, in_port: usize, to: LeafId, frame: &[u8], parsed: Parsed) {
+        if let State::Leaf(leaf) = &mut self.state {
+            let flow = (flow_key(&parsed), parsed.bth.psn);
+            let dress = Dress::of(frame, &parsed);
+            let port = PortId(in_port as u16);
+            (leaf.source).sample(now, port, to, flow, dress, &mut self.counters);
         }
     }
 

@@ -39,12 +39,13 @@ pub mod spray;
 pub mod switch;
 pub mod token;
 pub mod track;
+pub mod turn;
 pub mod types;
 pub mod window;
 
 pub use config::{
     EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
-    PortKind, QueueConfig, Role, SwitchConfig,
+    PortKind, QueueConfig, Role, SwitchConfig, WindowPlan,
 };
 pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;

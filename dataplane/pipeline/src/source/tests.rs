@@ -13,6 +13,7 @@ fn measurement() -> Measurement {
         path_delay_ns_max: 1_000,
         rows_max: 16,
         row_ns_max: 60_000_000_000,
+        windows: crate::config::WindowPlan::default(),
     }
 }
 

@@ -94,6 +94,7 @@ pub(crate) fn measurement(is_paper: bool) -> Measurement {
         path_delay_ns_max: 10_000,
         rows_max: 64,
         row_ns_max: 60_000_000_000,
+        windows: WindowPlan::default(),
     }
 }
 
