@@ -181,6 +181,7 @@ fn start_control(
     let config = ControlConfig {
         switches: vec![(spec.name.clone(), spec.port_names.clone())],
         rules: spec.rules(),
+        test: crate::plan::test_of(spec.test),
         socket: request.socket.clone(),
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),

@@ -88,6 +88,11 @@ impl Plan<'_> {
         self.config.rules()
     }
 
+    /// How paths are tested.
+    pub fn test(&self) -> agent::core::Test {
+        test_of(self.config.test)
+    }
+
     /// Load of the uplinks by what the hosts of a leaf can send.
     pub fn load(&self) -> f64 {
         self.config.load()
@@ -118,5 +123,13 @@ impl Plan<'_> {
             .saturating_mul(2)
             .saturating_add(BUFFERS_EXTRA)
             .min(1 << 20)
+    }
+}
+
+/// A setting's way to test, as the control thread has it.
+pub(crate) fn test_of(test: config::PathTest) -> agent::core::Test {
+    match test {
+        config::PathTest::Fixed => agent::core::Test::Fixed,
+        config::PathTest::Sequential => agent::core::Test::Sequential,
     }
 }

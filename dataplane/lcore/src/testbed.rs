@@ -118,6 +118,7 @@ fn start_control(
             .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
             .collect(),
         rules: plan.rules(),
+        test: plan.test(),
         socket: plan.config.socket.clone(),
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),

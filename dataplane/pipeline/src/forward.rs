@@ -526,6 +526,8 @@ impl<T: Token> Switch<T> {
                     self.counters.note(Note::Marked);
                     leaf.source.count_sent(spine);
                     leaf.sprayer.count_measured(to, spine);
+                } else {
+                    self.dropped_here(to, spine, sink);
                 }
                 if ends {
                     self.close_window(now, sink);
@@ -533,6 +535,9 @@ impl<T: Token> Switch<T> {
             }
             (Count::Passing { from, to, colour }, State::Spine(spine)) => {
                 spine.counts.count(from, to, colour, queued);
+                if !queued {
+                    self.dropped_passing(from, to, colour, sink);
+                }
             }
             (Count::Marked { .. }, State::Spine(_)) | (Count::Passing { .. }, State::Leaf(_)) => {}
         }

@@ -27,6 +27,7 @@ pub mod icmp;
 pub mod link;
 pub mod link_state;
 pub mod neighbor;
+pub(crate) mod own_drop;
 pub mod port;
 pub mod red;
 pub mod report;
@@ -49,7 +50,7 @@ pub use config::{
 };
 pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;
-pub use report::{Command, EndReason, Opened, Report, WindowReport};
+pub use report::{Command, EndReason, Opened, OwnDrop, Report, WindowReport};
 pub use route::{NextHop, Prefix, Route};
 pub use spray::{Policy, Tie};
 pub use switch::Switch;

@@ -59,6 +59,8 @@ pub struct Open {
     idle_ns_max: u64,
     /// Of a flow that this leaf has found.
     is_found: bool,
+    /// Spines towards which a marked packet was dropped here (preset `paper`).
+    pub(crate) dropped: SpineSet,
 }
 
 /// A window that is closed; kept for the repetitions of its close, and until its colour may be used
@@ -138,12 +140,17 @@ impl Source {
                 last_at: Nanos(0),
                 idle_ns_max: 0,
                 is_found: false,
+                dropped: SpineSet::EMPTY,
             })),
             closing: Vec::with_capacity(CLOSING_MAX),
             epoch: 0,
             is_paper: config.is_paper,
             mark: config.mark,
-            spine_packets: if config.is_paper { 0 } else { windows.spine_packets },
+            spine_packets: if config.is_paper {
+                0
+            } else {
+                windows.spine_packets
+            },
             window_packets_max: config.window_packets_max,
             window_ns_max: config.window_ns_max,
             idle_ns_max: config.idle_ns_max,
@@ -156,7 +163,10 @@ impl Source {
         size_of::<Source>()
             + size_of::<Open>()
             + self.announced.state_bytes()
-            + self.finder.as_ref().map_or(0, |finder| finder.state_bytes())
+            + self
+                .finder
+                .as_ref()
+                .map_or(0, |finder| finder.state_bytes())
             + CLOSING_MAX * size_of::<Closed>()
     }
 
@@ -170,6 +180,11 @@ impl Source {
     #[inline(always)]
     pub(crate) fn window_mut(&mut self) -> Option<&mut Open> {
         self.open.as_deref_mut()
+    }
+
+    /// Whether the paper's protocol is spoken.
+    pub(crate) fn is_paper(&self) -> bool {
+        self.is_paper
     }
 
     /// Clears both masks (once a minute, paper 3.4). The open window goes on; a flow that is to be
@@ -374,6 +389,7 @@ impl Source {
             last_at: now,
             idle_ns_max: self.idle_ns_max,
             is_found: false,
+            dropped: SpineSet::EMPTY,
         };
         counters.note(Note::WindowsOpened);
         Some(open)
@@ -508,9 +524,7 @@ impl Open {
 /// Whether `key` has a window of this colour in `closing`: it must be judged, and nothing of it still
 /// be on its way, before the next one.
 fn rests(closing: &[Closed], key: &FlowKey, colour: u32) -> bool {
-    let is_alike = |closed: &Closed| {
-        closed.window.key == *key && closed.window.epoch & 1 == colour
-    };
+    let is_alike = |closed: &Closed| closed.window.key == *key && closed.window.epoch & 1 == colour;
     closing.iter().any(is_alike)
 }
 

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use config::{
-    Announce, Bytes, Evidence, FaultList, LinkList, Mark, PathTest, Preset, Probability, Rate, Recovery,
-    Spray, TestbedLayer, Tie, Time, Workload,
+    Announce, Bytes, Evidence, FaultList, LinkList, Mark, PathTest, Preset, Probability, Rate,
+    Recovery, Spray, TestbedLayer, Tie, Time, Workload,
 };
 
 use crate::failure::{Failure, USAGE};

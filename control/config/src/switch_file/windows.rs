@@ -18,9 +18,8 @@ pub(super) fn plan(
     let is_paper = raw.protocol == Some(Preset::Paper);
     let announce = raw.announce.unwrap_or(Announce::Host);
     let test = raw.test.unwrap_or(PathTest::Fixed);
-    let refuse = |key: &str, message: &str| {
-        Err(ConfigError::new(format!("measurement.{key}"), message))
-    };
+    let refuse =
+        |key: &str, message: &str| Err(ConfigError::new(format!("measurement.{key}"), message));
     if announce == Announce::Mixed {
         return refuse(
             "announce",
@@ -58,7 +57,9 @@ pub(super) fn plan(
             detector::Rules::new(detector::Fabric { leaves, spines }).p_min
         }
     };
-    let silence = raw.silence.unwrap_or(Time::new(silence_of(path_delay_ns_max)));
+    let silence = raw
+        .silence
+        .unwrap_or(Time::new(silence_of(path_delay_ns_max)));
     let (least, most) = (Time::new(1_000), Time::new(3_600_000_000_000));
     let bits = raw.counter_bits.unwrap_or(32);
     if !matches!(bits, 16 | 32) {
