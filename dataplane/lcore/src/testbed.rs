@@ -123,6 +123,12 @@ fn start_control(
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
             ("dpdk".into(), dpdk::version()),
+            (
+                "message bytes of a window".into(),
+                report::message_cost(plan.config.spines, plan.config.is_paper())
+                    .1
+                    .to_string(),
+            ),
         ],
     };
     let cpus = cpus.clone();

@@ -52,6 +52,8 @@ pub struct Open {
     track: Track,
     /// A PSN beyond the last was seen.
     is_past: bool,
+    /// Another flow of the same QP is announced: a PSN outside the window is that one's.
+    is_renewed: bool,
     seen: Seen,
     opened_at: Nanos,
     last_at: Nanos,
@@ -135,6 +137,7 @@ impl Source {
                 announced: blank().header,
                 track: Track::new(None, 0),
                 is_past: false,
+                is_renewed: false,
                 seen: Seen::new(),
                 opened_at: Nanos(0),
                 last_at: Nanos(0),
@@ -222,6 +225,11 @@ impl Source {
         // The newest wins: it is the one whose packets are still to come.
         if old.is_some_and(|old| !is_measured(old.key, old.header)) {
             counters.note(Note::AnnouncementReplaced);
+        }
+        if let Some(open) = &mut self.open
+            && open.window.key == key
+        {
+            open.is_renewed = true;
         }
         let flow = Announced {
             key,
@@ -384,6 +392,7 @@ impl Source {
             announced: blank().header,
             track: Track::new(None, 0),
             is_past: false,
+            is_renewed: false,
             seen: Seen::new(),
             opened_at: now,
             last_at: now,
@@ -510,6 +519,10 @@ impl Open {
             }
             Place::Before => {
                 counters.note(Note::PsnOutside);
+                if self.is_renewed {
+                    self.is_past = true;
+                    return Class::Past;
+                }
                 Class::Plain
             }
             Place::Past => {

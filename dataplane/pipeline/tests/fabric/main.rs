@@ -2,6 +2,7 @@
 
 mod classes;
 mod congestion;
+mod edges;
 mod find;
 mod gateway;
 mod links;
