@@ -238,3 +238,22 @@ fn in_the_papers_preset_known_drops_are_void() {
         assert!(is_void(test), "{test:?}");
     }
 }
+
+/// Goal: control that was restarted judges a window whose beginning it has not seen, and control
+/// that was slow judges it all the same; only the data plane's own comparison is missing.
+#[test]
+fn control_that_was_restarted_judges_what_ends() {
+    let config = settings(Evidence::SourceCounts, &["leaf3>spine5:drop=0.02".into()]);
+    let mut memory = fabric(&config);
+    memory.is_control_deaf_to_opens = true;
+    memory.run_all_to_all(enough(&config), true);
+    assert_eq!(memory.core.counters().opened, 0);
+    assert!(
+        memory
+            .core
+            .verdicts()
+            .iter()
+            .all(|verdict| verdict.threshold.is_none())
+    );
+    assert_eq!(memory.named(), (vec!["leaf3>spine5".into()], vec![]));
+}

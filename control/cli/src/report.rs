@@ -178,6 +178,9 @@ fn could_tell(tests: &[agent::result::Test]) -> String {
         rates().copied().min_by(f64::total_cmp),
         rates().copied().max_by(f64::total_cmp),
     ) {
+        (Some(best), Some(worst)) if best == worst => {
+            format!(" (they could from {} on)", percent(best))
+        }
         (Some(best), Some(worst)) => format!(
             " (they could from {} to {} on)",
             percent(best),

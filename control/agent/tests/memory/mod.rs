@@ -66,6 +66,8 @@ pub(crate) struct Memory {
     reports: Vec<Reports>,
     now: Nanos,
     qpns: u32,
+    /// Control was not there when windows began.
+    pub(crate) is_control_deaf_to_opens: bool,
     /// What it tells.
     pub(crate) core: Core,
 }
@@ -100,6 +102,7 @@ impl Memory {
             wires,
             now: Nanos(0),
             qpns: 16,
+            is_control_deaf_to_opens: false,
             core,
         }
     }
@@ -185,6 +188,7 @@ impl Memory {
         for index in 0..self.reports.len() {
             while let Some(report) = self.reports[index].0.pop_front() {
                 match report.body {
+                    Body::Opened(_) if self.is_control_deaf_to_opens => {}
                     Body::Opened(opened) => {
                         if let Some(command) = self.core.on_opened(&opened) {
                             self.switches[index].apply(self.now, command, &mut self.reports[index]);

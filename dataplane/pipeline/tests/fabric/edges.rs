@@ -339,3 +339,46 @@ fn a_window_beyond_sixteen_bits_gives_no_verdict_with_counters_of_sixteen() {
         assert_eq!(net.noted(1, Note::CounterOverflow), u64::from(is_void));
     }
 }
+
+#[test]
+fn the_papers_leaf_marks_every_copy_and_one_flow_at_a_time() {
+    let mut net = Net::new(|_| {}, true);
+    net.send(0, announcement(0, 1, 7, 100, 200));
+    net.send(0, announcement(0, 2, 8, 100, 200));
+    for psn in 100..200 {
+        net.send(0, data(0, 1, 7, psn));
+        net.send(0, data(0, 1, 7, psn));
+        net.send(0, data(0, 2, 8, psn));
+        net.run(2_000, &mut perfect);
+    }
+    assert_eq!(
+        net.noted(0, Note::Marked),
+        200,
+        "both copies, and nothing of the other flow"
+    );
+    assert_eq!(
+        (net.noted(1, Note::Counted), net.noted(2, Note::Counted)),
+        (200, 0)
+    );
+}
+
+#[test]
+fn control_clears_what_was_announced_and_covered() {
+    let mut net = Net::new(|_| {}, false);
+    // The second flow waits for its turn, and its announcement is forgotten.
+    net.send(0, announcement(0, 1, 7, 100, 100));
+    net.send(0, announcement(0, 2, 8, 100, 100));
+    net.apply(0, Command::ResetMasks);
+    for psn in 100..200 {
+        net.send(0, data(0, 1, 7, psn));
+        net.send(0, data(0, 2, 8, psn));
+        net.run(2_000, &mut perfect);
+    }
+    net.run(200_000, &mut perfect);
+    assert_eq!(
+        net.take_windows(1)[0].marked,
+        Some(100),
+        "the open window goes on"
+    );
+    assert!(net.take_windows(2).is_empty());
+}
