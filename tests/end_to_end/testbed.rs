@@ -214,3 +214,83 @@ fn wrong_flags_are_refused_with_a_hint() {
         );
     }
 }
+
+#[test]
+fn without_announcements_the_bad_link_is_named_and_no_other() {
+    for (announce, fault, link) in [
+        ("window", "leaf3>spine5:drop=0.01", Some("leaf3>spine5")),
+        ("mixed", "spine2>leaf6:drop=0.01", Some("spine2>leaf6")),
+        ("window", "none", None),
+    ] {
+        let size = ["--bytes", "128MiB", "--announce", announce, "--fail", fault];
+        let (result, status) = testbed(&size);
+        let names = names(&result, "convicted");
+        assert_eq!(
+            (names, status),
+            (link.into_iter().map(String::from).collect(), 0),
+            "{size:?}"
+        );
+        let announced = &result["flows"]["announced"];
+        assert_eq!(*announced, if announce == "window" { 0 } else { 28 });
+        assert!(result["conservation"]["notes"]["flows-found"].as_u64() >= Some(28));
+    }
+}
+
+#[test]
+fn the_sequential_test_names_the_link_by_an_alarm() {
+    let size = ["--test", "sequential", "--bytes", "128MiB", "--fail"];
+    let (result, status) = testbed(&[&size[..], &["leaf3>spine5:drop=0.02"]].concat());
+    assert_eq!(
+        (names(&result, "convicted"), status),
+        (vec!["leaf3>spine5".into()], 0)
+    );
+    let found = &result["convicted"][0];
+    assert_eq!(found["reason"], "alarm");
+    assert!(found["at_ms"].as_f64() > Some(0.0) && found["packets"].as_u64() > Some(0));
+    let alarms = result["measurement"]["alarms"].as_u64();
+    let ended = result["tests"].as_array().expect("tests").iter();
+    let failed = ended.filter(|test| test["reason"] == "alarm").count() as u64;
+    assert!(
+        alarms >= Some(2) && alarms >= Some(failed),
+        "{alarms:?} {failed}"
+    );
+    let (result, status) = testbed(&[&size[..], &["none"]].concat());
+    assert_eq!((names(&result, "convicted"), status), (vec![], 0));
+    assert_eq!(result["measurement"]["alarms"], 0);
+}
+
+#[test]
+fn a_result_says_what_measuring_takes_and_how_often_it_errs() {
+    let (result, _) = testbed(&[
+        "--fail",
+        "leaf3>spine5:drop=0.02",
+        "--evidence",
+        "hop-counts",
+    ]);
+    let measurement = &result["measurement"];
+    let number = |key: &str| measurement[key].as_f64().unwrap_or(0.0);
+    assert!(number("measurement_state_bytes") > 1e4 && number("spine_state_bytes") > 1e3);
+    // One open of 42 + 60 bytes and three closes of 42 + 60 + 32 + 16 on each of eight paths.
+    assert_eq!(
+        (number("messages"), number("message_bytes")),
+        (32.0, 8.0 * (102.0 + 3.0 * 150.0))
+    );
+    assert!(number("expected_false_alarms_per_day") > 0.0);
+    let tests = result["tests"].as_array().expect("tests").iter();
+    let failed: Vec<_> = tests
+        .filter(|test| !test["failed"].as_array().expect("a list").is_empty())
+        .collect();
+    assert_eq!(failed.len(), 7);
+    for test in failed {
+        let failure = &test["failures"][0];
+        assert_eq!(failure["spine"], "spine5");
+        let by_link = failure["by_link"].as_array().expect("hop counts");
+        assert!(
+            by_link[0].as_u64() > Some(0) && by_link[1] == 0,
+            "{failure}"
+        );
+        assert!(
+            failure["p_value"].as_f64() < Some(1e-6) && failure["after_ms"].as_f64() > Some(0.0)
+        );
+    }
+}

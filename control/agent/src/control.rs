@@ -16,7 +16,7 @@ use std::time::Duration;
 use detector::{Nanos, Rules};
 use pipeline::report::Command;
 
-use crate::core::Core;
+use crate::core::{Core, Test};
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
 use crate::socket;
@@ -36,6 +36,8 @@ pub struct ControlConfig {
     pub switches: Vec<(String, Vec<String>)>,
     /// How windows are judged.
     pub rules: Rules,
+    /// How paths are tested.
+    pub test: Test,
     /// Where to answer; nowhere if `None`.
     pub socket: Option<PathBuf>,
     /// What runs, for `show version`.
@@ -91,6 +93,7 @@ impl State {
                     }
                 }
                 Body::Window(window) => self.core.on_window(&window),
+                Body::Dropped(dropped) => self.core.on_dropped(dropped),
             }
         }
         self.bitmap_at += 1;
@@ -165,7 +168,7 @@ impl Control {
         let stop = Arc::new(AtomicBool::new(false));
         let stop_seen = Arc::clone(&stop);
         let state = move || State {
-            core: Core::new(config.rules),
+            core: Core::with_test(config.rules, config.test),
             reset_at_ns: RESET_NS,
             commands_refused: 0,
             bitmap_at: 0,

@@ -2,16 +2,22 @@
 //!
 //! Pure: the control thread feeds it, and a test or a simulator may do so as well.
 
+use std::collections::VecDeque;
+
 use detector::{
-    Aggregate, Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest,
-    Rules, VICTIM_P, Window, threshold,
+    Aggregate, Aggregator, EndReason, Intersection, Judge, Localization, Localizer, Nanos,
+    NoiseStats, OutsideFabric, PathState, PathTest, Reference, Rules, VICTIM_P, Window, threshold,
 };
-use pipeline::report::{Command, Opened, WindowReport};
+use pipeline::report::{Command, Opened, OwnDrop, WindowReport};
 
 use crate::evidence::window_of;
+use crate::watch::Watch;
 
 /// Judged windows that are kept for reports; older ones are counted only.
 pub const VERDICTS_MAX: usize = 1 << 16;
+
+/// Drops that are kept until their window ends.
+const DROPS_MAX: usize = 4096;
 
 /// A window and what was found in it.
 #[derive(Clone, Debug)]
@@ -49,30 +55,85 @@ pub struct AgentCounters {
     pub forgotten: u64,
 }
 
+/// Who names links.
+enum Namer {
+    Likelihood(Localizer),
+    /// With the paper's rules, the paper's way.
+    Intersection(Intersection),
+}
+
+impl Namer {
+    fn add(&mut self, test: &PathTest) -> Result<(), OutsideFabric> {
+        match self {
+            Namer::Likelihood(localizer) => localizer.add(test),
+            Namer::Intersection(intersection) => intersection.add(test),
+        }
+    }
+
+    fn locate(&mut self, now: Nanos) -> Localization {
+        match self {
+            Namer::Likelihood(localizer) => localizer.locate(now),
+            Namer::Intersection(intersection) => intersection.locate(now),
+        }
+    }
+}
+
+/// How paths are tested.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Test {
+    /// Once P_min packets are there.
+    #[default]
+    Fixed,
+    /// After every window; an alarm is a verdict at once.
+    Sequential,
+}
+
 /// The state of control over one fabric, or over one switch of it.
 pub struct Core {
     rules: Rules,
     aggregator: Aggregator,
     judge: Judge,
-    localizer: Localizer,
+    namer: Namer,
+    /// With the sequential test.
+    watch: Option<Watch>,
+    /// Drops that were told of windows that have not ended (preset `paper`).
+    dropped: VecDeque<OwnDrop>,
     noise: NoiseStats,
     verdicts: Vec<Verdict>,
     counters: AgentCounters,
     latest: Nanos,
+    /// What was named when it was last looked at.
+    found: Localization,
 }
 
 impl Core {
     /// Control by such rules.
     pub fn new(rules: Rules) -> Core {
+        Core::with_test(rules, Test::Fixed)
+    }
+
+    /// The same with another test.
+    pub fn with_test(rules: Rules, test: Test) -> Core {
+        let watch = (test == Test::Sequential).then(|| Watch::new(&rules));
+        // The sequential test adds up by itself.
+        let p_min = if watch.is_some() { 1 } else { rules.p_min };
+        let is_paper = rules.reference == Reference::Announced;
         Core {
             rules,
-            aggregator: Aggregator::new(rules),
+            aggregator: Aggregator::new(Rules { p_min, ..rules }),
             judge: Judge::new(rules),
-            localizer: Localizer::new(rules.localization()),
+            namer: if is_paper {
+                Namer::Intersection(Intersection::new(rules.localization()))
+            } else {
+                Namer::Likelihood(Localizer::new(rules.localization()))
+            },
+            watch,
+            dropped: VecDeque::new(),
             noise: NoiseStats::default(),
             verdicts: Vec::new(),
             counters: AgentCounters::default(),
             latest: Nanos(0),
+            found: Localization::default(),
         }
     }
 
@@ -105,17 +166,20 @@ impl Core {
     /// Judges a window that has ended.
     pub fn on_window(&mut self, report: &WindowReport) {
         self.counters.ended += 1;
-        let Some(window) = window_of(report) else {
+        let Some(mut window) = window_of(report) else {
             self.counters.without_messages += 1;
             return;
         };
+        self.take_drops(report, &mut window);
         let Ok(aggregate) = self.aggregator.add(&window) else {
             self.counters.contradictory += 1;
             return;
         };
         self.latest = self.latest.max(window.closed_ns);
-        let tests = self.judge.judge(&aggregate);
-        self.take_all(&aggregate, &tests);
+        let mut tests = self.judge.judge(&aggregate);
+        if self.take_all(&aggregate, &mut tests) {
+            window.end = EndReason::Alarm;
+        }
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
         if self.verdicts.len() < VERDICTS_MAX {
@@ -130,16 +194,52 @@ impl Core {
         }
     }
 
-    fn take_all(&mut self, aggregate: &Aggregate, tests: &[PathTest]) {
-        for (sums, test) in aggregate.paths.iter().zip(tests) {
+    /// A switch has dropped a marked packet of a window in its own queue.
+    pub fn on_dropped(&mut self, dropped: OwnDrop) {
+        if self.dropped.len() == DROPS_MAX {
+            self.dropped.pop_front();
+        }
+        self.dropped.push_back(dropped);
+    }
+
+    /// Gives a window the drops that were told of it; how many there were nobody knows.
+    fn take_drops(&mut self, report: &WindowReport, window: &mut Window) {
+        let is_of = |told: &OwnDrop| {
+            (told.source, told.destination) == (report.source, report.destination)
+                && told.qpn == report.key.qpn
+                && told.first_psn.is_none_or(|first| first == report.first_psn)
+        };
+        for told in self.dropped.iter().filter(|told| is_of(told)) {
+            let place = window.usable.iter().position(|x| x.0 == told.spine.0);
+            if let Some(place) = place {
+                window.congestion_dropped[place] = window.congestion_dropped[place].max(1);
+            }
+        }
+        self.dropped.retain(|told| !is_of(told));
+    }
+
+    /// Takes tests in; true when the sequential test has raised an alarm.
+    fn take_all(&mut self, aggregate: &Aggregate, tests: &mut [PathTest]) -> bool {
+        let mut is_alarm = false;
+        for (sums, test) in aggregate.paths.iter().zip(tests.iter_mut()) {
+            if let Some(watch) = &mut self.watch {
+                is_alarm |= watch.look(sums, test).is_some();
+            }
             self.take(test);
             self.noise.add(sums, test);
         }
         // Looked at as soon as a path loses on its own, so that a conviction has the time at which
         // its evidence was complete. Nothing can be convicted before.
-        if tests.iter().any(|test| test.p_value <= VICTIM_P) {
-            self.localizer.locate(self.latest);
+        let is_news = match &self.watch {
+            Some(watch) => {
+                is_alarm || (tests.iter()).any(|test| watch.may_convict(test, &self.found))
+            }
+            None => tests.iter().any(|test| test.p_value <= VICTIM_P),
+        };
+        if is_news {
+            self.found = self.locate();
         }
+        is_alarm
     }
 
     fn take(&mut self, test: &PathTest) {
@@ -150,7 +250,7 @@ impl Core {
             PathState::Abstained(_) => self.counters.abstained += 1,
         }
         // The judge makes paths of this fabric only, so there is none to refuse.
-        if self.localizer.add(test).is_err() {
+        if self.namer.add(test).is_err() {
             self.counters.contradictory += 1;
         }
     }
@@ -164,8 +264,8 @@ impl Core {
     /// tests stand with the last window of their leaf pair.
     pub fn finish(&mut self) {
         for aggregate in self.aggregator.drain() {
-            let tests = self.judge.judge(&aggregate);
-            self.take_all(&aggregate, &tests);
+            let mut tests = self.judge.judge(&aggregate);
+            self.take_all(&aggregate, &mut tests);
             let of_pair = |verdict: &&mut Verdict| {
                 verdict.window.src == aggregate.src && verdict.window.dst == aggregate.dst
             };
@@ -177,7 +277,41 @@ impl Core {
 
     /// The links that the evidence names.
     pub fn locate(&mut self) -> Localization {
-        self.localizer.locate(self.latest)
+        let mut found = self.namer.locate(self.latest);
+        if let Some(watch) = &mut self.watch {
+            watch.confirm(&mut found, self.latest);
+        }
+        found
+    }
+
+    /// Alarms of the sequential test, 0 without one.
+    pub fn alarms(&self) -> u64 {
+        self.watch.as_ref().map_or(0, Watch::alarms)
+    }
+
+    /// How paths are tested.
+    pub fn test(&self) -> Test {
+        match self.watch {
+            Some(_) => Test::Sequential,
+            None => Test::Fixed,
+        }
+    }
+
+    /// Path tests made so far, void ones not counted.
+    pub fn path_tests(&self) -> u64 {
+        self.counters.healthy + self.counters.failed + self.counters.abstained
+    }
+
+    /// False alarms that the whole fabric would raise in a day that goes on like the `run_ns` so
+    /// far, if every path lost exactly what is tolerated: an upper bound. Every path's test, or
+    /// window with the sequential test, is a round; alpha is that of a round over all paths.
+    pub fn expected_false_alarms_per_day(&self, run_ns: u64) -> f64 {
+        if run_ns == 0 {
+            return 0.0;
+        }
+        let rounds = self.path_tests() as f64 / self.rules.fabric.paths() as f64;
+        let days = run_ns as f64 / 86_400e9;
+        self.rules.expected_false_alarms_per_day(rounds / days)
     }
 
     /// The windows judged so far.

@@ -12,3 +12,4 @@ pub mod result;
 pub mod seam;
 pub mod show;
 pub mod socket;
+pub mod watch;

@@ -33,6 +33,9 @@ pub struct TestbedResult {
     pub flows: Flows,
     /// How evenly healthy paths were used.
     pub noise: Noise,
+    /// How the tests were made, and what measuring takes.
+    #[serde(default)]
+    pub measurement: Measurement,
     /// Where all packets went.
     pub conservation: Conservation,
     /// Time of the run on the clock on the wall, in seconds.
@@ -104,6 +107,9 @@ pub struct Convicted {
     pub packets_per_spine: u64,
     /// When, in milliseconds of the fabric's clock from the first marked packet of the evidence.
     pub at_ms: f64,
+    /// What the evidence was read at: the end of windows, or an alarm of the sequential test.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<EndReason>,
 }
 
 /// A link that may lose packets.
@@ -177,6 +183,57 @@ pub struct Test {
     /// Why paths are void or abstained, by spine: no verdict is silent.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub why: BTreeMap<String, String>,
+    /// The smallest loss rate that an abstained path's test would have seen, by spine.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub could_tell: BTreeMap<String, f64>,
+    /// The evidence of failed paths.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failure>,
+}
+
+/// The evidence of a failed path. Windows before this one are in it when they were too short.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Failure {
+    /// Spine of the path.
+    pub spine: SpineId,
+    /// Marked packets that should have come.
+    pub expected: f64,
+    /// Of these, missing; what own queues have dropped is not in it.
+    pub lost: f64,
+    /// Estimated loss rate.
+    pub rate: f64,
+    /// Its 95 % interval.
+    pub ci95: [f64; 2],
+    /// Probability of that loss, or more, on a healthy path.
+    pub p_value: f64,
+    /// From the first marked packet of the evidence to the verdict, in milliseconds of the fabric's
+    /// clock.
+    pub after_ms: f64,
+    /// Lost on (uplink, downlink), by hop counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by_link: Option<[u64; 2]>,
+}
+
+/// How the tests were made, and what measuring takes.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct Measurement {
+    /// `fixed` or `sequential`.
+    pub test: String,
+    /// Alarms of the sequential test.
+    pub alarms: u64,
+    /// Tests of one path, void ones not counted.
+    pub path_tests: u64,
+    /// False path alarms of the whole fabric in a day that goes on like the run, if every path lost
+    /// exactly what is tolerated: an upper bound.
+    pub expected_false_alarms_per_day: f64,
+    /// State of measurement at a leaf, in bytes.
+    pub measurement_state_bytes: u64,
+    /// The same at a spine.
+    pub spine_state_bytes: u64,
+    /// Messages of one window over all spines.
+    pub messages: u64,
+    /// Their frames on the wire, without preamble, FCS and gap, in bytes.
+    pub message_bytes: u64,
 }
 
 /// Flows of a run.

@@ -4,7 +4,7 @@
 //! ring is read once a round. No packet bytes cross.
 
 use crossbeam::queue::ArrayQueue;
-use pipeline::report::{Command, Opened, Report, WindowReport};
+use pipeline::report::{Command, Opened, OwnDrop, Report, WindowReport};
 
 /// Reports that may wait for control. At 4 KiB each this is the largest part of the seam.
 const REPORTS_MAX: usize = 1024;
@@ -31,6 +31,8 @@ pub enum Body {
     Opened(Opened),
     /// A window ended.
     Window(WindowReport),
+    /// A marked packet was dropped in the switch's own queue.
+    Dropped(OwnDrop),
 }
 
 impl FromSwitch {
@@ -39,6 +41,7 @@ impl FromSwitch {
         let body = match report {
             Report::Opened(opened) => Body::Opened(*opened),
             Report::Window(window) => Body::Window(*window),
+            Report::Dropped(dropped) => Body::Dropped(*dropped),
         };
         FromSwitch { switch, body }
     }

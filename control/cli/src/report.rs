@@ -1,5 +1,6 @@
 //! A testbed's result for people.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use agent::result::TestbedResult;
@@ -44,6 +45,9 @@ pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
     });
     section(&mut line, "suspects", suspects.collect());
     line("tests", &windows(result));
+    if !result.measurement.test.is_empty() {
+        line("measuring", &measuring(result));
+    }
     line("flows", &flows(result));
     line("packets", &packets(result));
     line("speed", &speed(result));
@@ -136,12 +140,73 @@ fn windows(result: &TestbedResult) -> String {
         None => String::new(),
     };
     format!(
-        "windows {}, paths {}: {} failed, {} void, {} too short to tell{noise}",
+        "windows {}, paths {}: {} failed, {} void{}, {} too short to tell{}{noise}",
         grouped(tests.len() as u64),
         sum(|test| test.usable.len()),
         sum(|test| test.failed.len()),
         sum(|test| test.void.len()),
+        void_reasons(tests),
         sum(|test| test.abstained.len()),
+        could_tell(tests),
+    )
+}
+
+/// Why paths are void, and how many for each reason.
+fn void_reasons(tests: &[agent::result::Test]) -> String {
+    let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+    for test in tests {
+        for spine in &test.void {
+            if let Some(reason) = test.why.get(&spine.to_string()) {
+                *reasons.entry(reason).or_default() += 1;
+            }
+        }
+    }
+    if reasons.is_empty() {
+        return String::new();
+    }
+    let list: Vec<String> = reasons
+        .iter()
+        .map(|(reason, count)| format!("{reason} {}", grouped(*count)))
+        .collect();
+    format!(" ({})", list.join(", "))
+}
+
+/// From which loss rate on the tests that abstained could have told, the best and the worst.
+fn could_tell(tests: &[agent::result::Test]) -> String {
+    let rates = || tests.iter().flat_map(|test| test.could_tell.values());
+    match (
+        rates().copied().min_by(f64::total_cmp),
+        rates().copied().max_by(f64::total_cmp),
+    ) {
+        (Some(best), Some(worst)) if best == worst => {
+            format!(" (they could from {} on)", percent(best))
+        }
+        (Some(best), Some(worst)) => format!(
+            " (they could from {} to {} on)",
+            percent(best),
+            percent(worst)
+        ),
+        _ => String::new(),
+    }
+}
+
+/// How it was tested, how often that errs, and what it takes.
+fn measuring(result: &TestbedResult) -> String {
+    let m = &result.measurement;
+    let alarms = match m.test.as_str() {
+        "sequential" => format!(", {} alarms", grouped(m.alarms)),
+        _ => String::new(),
+    };
+    format!(
+        "{} test{alarms}; {} path tests, at most {} false alarms a day at this rate; {} bytes of \
+         state per leaf, {} per spine, {} messages of {} bytes in all per window",
+        m.test,
+        grouped(m.path_tests),
+        significant(m.expected_false_alarms_per_day),
+        grouped(m.measurement_state_bytes),
+        grouped(m.spine_state_bytes),
+        grouped(m.messages),
+        grouped(m.message_bytes),
     )
 }
 

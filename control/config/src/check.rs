@@ -255,6 +255,7 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
             Time::new(measurement.row_ns_max)
         ),
     );
+    lines.add("windows", windows(spec));
     let link_state = match config.link_state_ns {
         Some(nanos) => format!("every {}", Time::new(nanos)),
         None => "off".to_owned(),
@@ -272,6 +273,28 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
         Memory::Hugepages | Memory::NoHuge => String::new(),
     };
     lines.add("eal", format!("{}{auto}", eal_args(spec).join(" ")));
+}
+
+/// Who names the flows, how long their windows are, and how they are tested.
+fn windows(spec: &SwitchSpec) -> String {
+    let windows = &spec.config.measurement.windows;
+    let flows = if windows.finds_flows {
+        format!(
+            "announced flows, then busy ones that this leaf finds, to {} of silence",
+            Time::new(windows.silence_ns)
+        )
+    } else {
+        "announced flows".to_owned()
+    };
+    let length = match windows.spine_packets {
+        0 => "whole".to_owned(),
+        packets => format!("{packets} packets per spine each"),
+    };
+    let bits = if windows.is_narrow { 16 } else { 32 };
+    format!(
+        "{flows}; {length}; {} test; counters of {bits} bits",
+        spec.test
+    )
 }
 
 /// Priorities with the ranges of DSCPs or PCPs that have them.

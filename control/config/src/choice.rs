@@ -162,8 +162,20 @@ choice! {
     Announce, "way to announce", {
         /// Hosts announce their flows.
         Host = "host",
-        /// The leaf picks flows by itself.
+        /// Nobody announces; leaves find busy flows by themselves.
         Window = "window",
+        /// Every second host announces; leaves find the flows of the others.
+        Mixed = "mixed",
+    }
+}
+
+choice! {
+    /// How a path is tested.
+    PathTest, "way to test", {
+        /// Once P_min packets are there.
+        Fixed = "fixed",
+        /// After every window, with an alarm as soon as the evidence is there.
+        Sequential = "sequential",
     }
 }
 

@@ -21,7 +21,7 @@ use crate::testbed::TestbedConfig;
 use plan::Plan;
 
 pub use addressing::{host_address, host_mac, leaf_address, leaf_prefix, port_mac, spine_address};
-pub use sizing::{frame_max_bytes, path_delay_ns_max};
+pub use sizing::{frame_max_bytes, path_delay_ns_max, silence_ns, silence_of};
 
 /// Bytes on the wire beside a frame: preamble and start 8, FCS 4, gap 12 (IEEE 802.3).
 pub const OVERHEAD_BYTES: u32 = 24;

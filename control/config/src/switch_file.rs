@@ -13,12 +13,14 @@ mod ports;
 mod raw;
 mod routes;
 mod settings;
+mod windows;
 
 use std::path::Path;
 
 use detector::{LeafId, SpineId};
 use pipeline::{Role, SwitchConfig};
 
+use crate::choice::PathTest;
 use crate::document;
 use crate::error::ConfigError;
 use crate::fabric::seed_of;
@@ -37,6 +39,8 @@ pub struct SwitchSpec {
     pub devices: Vec<Option<Device>>,
     /// What the switch is told.
     pub config: SwitchConfig,
+    /// How its control thread tests paths.
+    pub test: PathTest,
     /// How DPDK is started.
     pub eal: EalSpec,
 }
@@ -60,6 +64,21 @@ impl SwitchSpec {
     }
 }
 
+impl SwitchSpec {
+    /// How its control thread judges windows.
+    pub fn rules(&self) -> detector::Rules {
+        let fabric = detector::Fabric {
+            leaves: self.config.leaves,
+            spines: self.config.spines,
+        };
+        if self.config.measurement.is_paper {
+            detector::Rules::paper(fabric)
+        } else {
+            detector::Rules::new(fabric)
+        }
+    }
+}
+
 /// Checks part by part; the first mistake ends it.
 fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     check_name(&raw.name)?;
@@ -71,7 +90,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let gateway = gateway::resolve(&raw.gateway, &parts.hosts, &away)?;
     let hold_down_ns = settings::hold_down_ns(&raw.fabric)?;
     let queue = settings::queue(&raw.queue, &parts.ports)?;
-    let measurement = settings::measurement(&raw.measurement, &queue, &parts.ports)?;
+    let measurement = settings::measurement(&raw, &queue, &parts.ports)?;
     let eal = settings::eal(&raw.eal, &parts.ports)?;
     let link_state_ns = settings::link_state_ns(&raw.fabric)?;
     let seed = seed_of(raw.seed.unwrap_or(1), &raw.name);
@@ -99,6 +118,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
             gateway,
             seed,
         },
+        test: raw.measurement.test.unwrap_or(PathTest::Fixed),
         eal,
         name: raw.name,
     })

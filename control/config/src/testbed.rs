@@ -7,17 +7,19 @@
 mod lists;
 mod preset;
 mod resolve;
+mod rules;
 mod validate;
 
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
+use crate::choice::{Announce, Evidence, Mark, PathTest, Preset, Recovery, Spray, Tie, Workload};
 use crate::quantity::{Bytes, Probability, Rate, Time};
 
 pub use lists::{FaultList, LinkList};
 pub use resolve::TestbedFile;
+pub use rules::SEQUENTIAL_PACKETS;
 
 /// Declares all settings once: the resolved struct, the layer in which each may be missing, and
 /// how a layer goes over the settings below it.
@@ -108,6 +110,10 @@ settings! {
         alpha: Probability,
         /// Who names the flows to measure.
         announce: Announce,
+        /// How a path is tested.
+        test: PathTest,
+        /// Bits of the counters of marked packets: 32, or the paper's 16.
+        counter_bits: u32,
         /// How hosts recover lost packets.
         recovery: Recovery,
         /// Seed of everything that is left to chance.
@@ -144,6 +150,9 @@ settings! {
         sensitivity: f64,
         /// Packets per spine that a test needs; otherwise what `p0`, `alpha` and the evidence ask.
         p_min: u64,
+        /// Packets per spine of a window; otherwise as many as the flow has, or 64 for the
+        /// sequential test, or P_min for flows that nobody announces.
+        spine_packets: u64,
         /// A folder for one capture per link.
         pcap_dir: PathBuf,
         /// A file for the trace of calls into the switches.

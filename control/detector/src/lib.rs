@@ -25,6 +25,7 @@
 //! ```
 
 pub mod aggregate;
+pub mod intersect;
 pub mod judge;
 pub mod likelihood;
 pub mod localize;
@@ -39,6 +40,7 @@ pub mod types;
 pub mod window;
 
 pub use aggregate::{Aggregate, Aggregator, PathSums};
+pub use intersect::Intersection;
 pub use judge::{AbstainReason, Judge, LinkTest, PathState, PathTest};
 pub use localize::{
     Cleared, Conviction, Localization, Localizer, LocalizerRules, Missing, Suspect,

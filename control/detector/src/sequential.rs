@@ -87,6 +87,41 @@ impl Sequential {
         self.alarm_at
     }
 
+    /// Smallest loss rate of a path that raises the alarm within `packets` packets with probability
+    /// [`POWER`](crate::threshold::POWER), whatever stood before; `None` if not even a dead path
+    /// does.
+    pub fn min_detectable_rate(&self, packets: u64) -> Option<f64> {
+        let needed = |&(per_loss, per_delivery): &(f64, f64)| {
+            let missing = self.alarm_at - packets as f64 * per_delivery;
+            (missing / (per_loss - per_delivery)).ceil() as u64
+        };
+        let lost = self.steps.iter().map(needed).min()?;
+        crate::tails::rate_for_power(packets, lost, crate::threshold::POWER)
+    }
+
+    /// Packets after which a path that loses `rate` has raised the alarm with probability
+    /// [`POWER`](crate::threshold::POWER); `None` if 2^32 are not enough.
+    pub fn packets_needed(&self, rate: f64) -> Option<u64> {
+        let sees = |packets: u64| self.min_detectable_rate(packets).is_some_and(|r| r <= rate);
+        let (mut below, mut enough) = (0, 1);
+        while !sees(enough) {
+            below = enough;
+            enough *= 2;
+            if enough > 1 << 32 {
+                return None;
+            }
+        }
+        while enough - below > 1 {
+            let middle = below + (enough - below) / 2;
+            if sees(middle) {
+                enough = middle;
+            } else {
+                below = middle;
+            }
+        }
+        Some(enough)
+    }
+
     /// Adds one window of a path: `lost` of `sent` packets, own drops taken out.
     /// After an alarm the path starts again from zero.
     pub fn add(&mut self, path: Path, sent: u64, lost: u64, at_ns: Nanos) -> Option<Alarm> {
@@ -164,6 +199,25 @@ mod tests {
         let alarm = sequential().add(PATH, 64, 3, Nanos(2)).expect("an alarm");
         assert!((alarm.evidence - 17.0).abs() < 0.1, "{alarm:?}");
         assert_eq!((alarm.packets, alarm.lost), (64, 3));
+    }
+
+    /// Goal: what the test says it sees is what it sees: a path that loses one in every 1/rate
+    /// packets alarms within the packets that it asks for, and not with a tenth of them.
+    #[test]
+    fn it_knows_what_it_can_see() {
+        for rate in [0.001, 0.005, 0.015] {
+            let needed = sequential().packets_needed(rate).expect("enough");
+            let (mut test, every) = (sequential(), (1.0 / rate) as u64);
+            let alarm = (1..)
+                .map(|n| n * every)
+                .find(|_| test.add(PATH, every, 1, Nanos(0)).is_some())
+                .expect("an alarm");
+            assert!(
+                alarm <= needed && needed < 10 * alarm,
+                "{rate}: alarm after {alarm}, needed {needed}"
+            );
+            assert_eq!(sequential().min_detectable_rate(1), None);
+        }
     }
 
     /// Goal: a path without loss never alarms and its statistic does not drift, so

@@ -37,9 +37,9 @@ impl Hosts {
     /// # Errors
     /// Names what the hosts cannot be made with.
     pub fn new(plan: &Plan<'_>, fabric: &Fabric, first_wire: usize) -> Result<Hosts, Failure> {
-        let workload = plan.workload().map_err(Failure::usage)?;
         let mut nodes = Vec::with_capacity(fabric.hosts.len());
         for index in 0..fabric.hosts.len() {
+            let workload = plan.workload_of(index).map_err(Failure::usage)?;
             let script = workload.script(HostId(index as u32));
             let config = plan.host(fabric, index, script.qps().count());
             let mut host = Host::new(config).map_err(Failure::usage)?;

@@ -178,13 +178,10 @@ fn start_control(
     shared: &Shared,
     cpus: &Cpus,
 ) -> Result<Control, Failure> {
-    let fabric = detector::Fabric {
-        leaves: spec.config.leaves,
-        spines: spec.config.spines,
-    };
     let config = ControlConfig {
         switches: vec![(spec.name.clone(), spec.port_names.clone())],
-        rules: detector::Rules::new(fabric),
+        rules: spec.rules(),
+        test: crate::plan::test_of(spec.test),
         socket: request.socket.clone(),
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),

@@ -1,8 +1,8 @@
 //! From a testbed's settings to what its parts are made with: hosts, workload, rules, memory.
 
-use config::fabric::{Fabric, OVERHEAD_BYTES, frame_max_bytes, path_delay_ns_max};
-use config::{Evidence, Recovery, TestbedConfig, Workload as Kind};
-use detector::{Noise, Rules, ThresholdRule};
+use config::fabric::{Fabric, OVERHEAD_BYTES, frame_max_bytes, path_delay_ns_max, silence_ns};
+use config::{Announce, Recovery, TestbedConfig, Workload as Kind};
+use detector::Rules;
 use endpoint::workload::{Workload, WorkloadConfig, WorkloadError, WorkloadKind};
 use endpoint::{BitRate, HostConfig, PathMtu};
 
@@ -25,6 +25,14 @@ impl Plan<'_> {
     /// # Errors
     /// Names the setting that the workload cannot work with.
     pub fn workload(&self) -> Result<Workload, WorkloadError> {
+        self.workload_of(0)
+    }
+
+    /// The same as host `index` takes part in it: some announce their flows, others do not.
+    ///
+    /// # Errors
+    /// As [`Plan::workload`].
+    pub fn workload_of(&self, index: usize) -> Result<Workload, WorkloadError> {
         let config = self.config;
         Workload::new(WorkloadConfig {
             kind: match config.workload {
@@ -41,7 +49,11 @@ impl Plan<'_> {
             qps: config.qps,
             iterations: config.iterations,
             message_bytes: MESSAGE_BYTES,
-            announce: true,
+            announce: match config.announce {
+                Announce::Host => true,
+                Announce::Window => false,
+                Announce::Mixed => index.is_multiple_of(2),
+            },
             seed: config.seed,
         })
     }
@@ -73,48 +85,26 @@ impl Plan<'_> {
 
     /// How windows are judged.
     pub fn rules(&self) -> Rules {
-        let config = self.config;
-        let fabric = detector::Fabric {
-            leaves: config.leaves,
-            spines: config.spines,
-        };
-        let base = if config.is_paper() {
-            Rules::paper(fabric)
-        } else {
-            Rules::new(fabric)
-        };
-        let evidence = match config.evidence {
-            Evidence::ReceiveOnly => detector::Evidence::ReceiveOnly,
-            Evidence::SourceCounts => detector::Evidence::SourceCounts,
-            Evidence::HopCounts => detector::Evidence::HopCounts,
-        };
-        let mut rules = Rules {
-            evidence,
-            noise: Noise::calibrated(config.spray.word(), config.tie.word(), self.load()),
-            p0: config.p0.value(),
-            alpha: config.alpha.value(),
-            ..base
-        };
-        if let Some(sensitivity) = config.sensitivity {
-            rules.threshold = ThresholdRule::Paper { sensitivity };
-        }
-        match config.p_min {
-            Some(p_min) => Rules { p_min, ..rules },
-            None if config.is_paper() => rules,
-            None => rules.sized(),
-        }
+        self.config.rules()
+    }
+
+    /// How paths are tested.
+    pub fn test(&self) -> agent::core::Test {
+        test_of(self.config.test)
     }
 
     /// Load of the uplinks by what the hosts of a leaf can send.
     pub fn load(&self) -> f64 {
-        let config = self.config;
-        let hosts = f64::from(config.hosts_per_leaf) * config.host_rate.bits_per_second() as f64;
-        hosts / (f64::from(config.spines) * config.link_rate.bits_per_second() as f64)
+        self.config.load()
     }
 
     /// How long a run goes on after its last flow: a close and its repetitions, and the verdict.
     pub fn settle_ns(&self) -> u64 {
-        8 * path_delay_ns_max(self.config) + 100_000
+        let silence_ns = match self.config.announce {
+            Announce::Host => 0,
+            Announce::Window | Announce::Mixed => silence_ns(self.config),
+        };
+        silence_ns + 8 * path_delay_ns_max(self.config) + 100_000
     }
 
     /// Room of a packet buffer.
@@ -133,5 +123,13 @@ impl Plan<'_> {
             .saturating_mul(2)
             .saturating_add(BUFFERS_EXTRA)
             .min(1 << 20)
+    }
+}
+
+/// A setting's way to test, as the control thread has it.
+pub(crate) fn test_of(test: config::PathTest) -> agent::core::Test {
+    match test {
+        config::PathTest::Fixed => agent::core::Test::Fixed,
+        config::PathTest::Sequential => agent::core::Test::Sequential,
     }
 }

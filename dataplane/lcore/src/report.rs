@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use agent::core::{Core, Verdict};
 use agent::result::{
-    Conservation, Convicted, EndReason, Flows, Injected, Noise, Policy, ReplayCounters, ReplayPort,
-    ReplayResult, Suspect, Test, TestbedResult,
+    Conservation, Convicted, EndReason, Failure as PathFailure, Flows, Injected, Measurement,
+    Noise, Policy, ReplayCounters, ReplayPort, ReplayResult, Suspect, Test, TestbedResult,
 };
 use config::fabric::Fabric;
 use detector::PathState;
+use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, message_len};
 use pipeline::{Counters, DropReason, Note, PortId, Switch, Token};
 
 use crate::fabric::{Ending, Outcome};
+use crate::packet::Packet;
 use crate::plan::Plan;
 
 /// The result of a testbed run.
@@ -49,6 +51,11 @@ pub fn result(
                 packets: link.packets,
                 packets_per_spine: link.packets_per_spine,
                 at_ms: link.at_ns.0.saturating_sub(link.first_marked_ns.0) as f64 / 1e6,
+                reason: Some(match core.test() {
+                    agent::core::Test::Sequential => EndReason::Alarm,
+                    agent::core::Test::Fixed if config.is_paper() => EndReason::LastPsn,
+                    agent::core::Test::Fixed => EndReason::Close,
+                }),
             })
             .collect(),
         suspects: found
@@ -75,6 +82,7 @@ pub fn result(
             sigma_over_sqrt_lambda: (noise.paths > 0).then_some(noise.sigma_over_sqrt_lambda),
             paths: noise.paths,
         },
+        measurement: measurement(plan, fabric, outcome, core),
         conservation: conservation(outcome),
         elapsed_s,
         packet_hops: outcome.packet_hops,
@@ -92,6 +100,43 @@ pub fn result(
             Ending::Stuck => Some("a minute of fabric time without a packet".into()),
         },
     }
+}
+
+fn measurement(plan: &Plan<'_>, fabric: &Fabric, outcome: &Outcome, core: &Core) -> Measurement {
+    let config = plan.config;
+    // Switches are made of their configuration alone, and state never grows.
+    let bytes = |is_leaf: bool| {
+        let of_kind = |switch: &&config::fabric::FabricSwitch| {
+            matches!(switch.config.role, pipeline::Role::Leaf(_)) == is_leaf
+        };
+        let switch = fabric.switches.iter().find(of_kind);
+        switch.map_or(0, |switch| {
+            Switch::<Packet>::new(&switch.config).measurement_bytes() as u64
+        })
+    };
+    let (messages, message_bytes) = message_cost(config.spines, config.is_paper());
+    Measurement {
+        test: config.test.word().into(),
+        alarms: core.alarms(),
+        path_tests: core.path_tests(),
+        expected_false_alarms_per_day: core.expected_false_alarms_per_day(outcome.now.0),
+        measurement_state_bytes: bytes(true),
+        spine_state_bytes: bytes(false),
+        messages,
+        message_bytes,
+    }
+}
+
+/// Messages of a window over all of `spines`, and the bytes of their IPv4 frames: one open and
+/// three closes (the paper's protocol has none of these) on each path.
+pub fn message_cost(spines: u16, is_paper: bool) -> (u64, u64) {
+    const HEADERS: usize = 14 + 20 + 8;
+    let (fanout, paths) = (usize::from(spines), u64::from(spines));
+    let open = HEADERS + message_len(fanout, FLAG_SWITCH);
+    let close = HEADERS + message_len(fanout, FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM);
+    let closes = if is_paper { 0 } else { 3 };
+    let bytes = open as u64 + closes * close as u64;
+    (paths * (1 + closes), paths * bytes)
 }
 
 fn injected(fabric: &Fabric, outcome: &Outcome) -> Vec<Injected> {
@@ -155,6 +200,33 @@ fn window_test(verdict: &Verdict) -> Test {
             detector::EndReason::Timeout => EndReason::Timeout,
         },
         why: why.collect(),
+        could_tell: verdict
+            .tests
+            .iter()
+            .filter(|test| matches!(test.state, PathState::Abstained(_)))
+            .filter_map(|test| Some((test.path.spine.to_string(), test.min_detectable_rate?)))
+            .collect(),
+        failures: verdict
+            .tests
+            .iter()
+            .filter(|test| test.state == PathState::Failed)
+            .map(failure)
+            .collect(),
+    }
+}
+
+fn failure(test: &detector::PathTest) -> PathFailure {
+    PathFailure {
+        spine: test.path.spine,
+        expected: test.expected,
+        lost: test.lost,
+        rate: test.rate,
+        ci95: test.ci95,
+        p_value: test.p_value,
+        after_ms: test.at_ns.0.saturating_sub(test.first_marked_ns.0) as f64 / 1e6,
+        by_link: test
+            .links
+            .map(|links| links.map(|link| link.sent.saturating_sub(link.received))),
     }
 }
 

@@ -118,10 +118,17 @@ fn start_control(
             .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
             .collect(),
         rules: plan.rules(),
+        test: plan.test(),
         socket: plan.config.socket.clone(),
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
             ("dpdk".into(), dpdk::version()),
+            (
+                "message bytes of a window".into(),
+                report::message_cost(plan.config.spines, plan.config.is_paper())
+                    .1
+                    .to_string(),
+            ),
         ],
     };
     let cpus = cpus.clone();

@@ -220,6 +220,7 @@ fn config(is_spine: bool) -> SwitchConfig {
             path_delay_ns_max: 1_000_000,
             rows_max: 1024,
             row_ns_max: u64::MAX / 2,
+            windows: pipeline::WindowPlan::default(),
         },
         link_state_ns: None,
         hold_down_ns: 0,

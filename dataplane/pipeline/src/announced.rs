@@ -1,14 +1,13 @@
 //! Flows that hosts have announced, and whose turn it is to be measured.
 //!
 //! Each host port has one place for a flow to each destination leaf, so that no host can push out
-//! another's. The lowest destination that is available and not in `history` is next, and of the
-//! ports that have a flow to it the one whose turn it is; history is cleared when no destination
-//! is left (paper 3.4).
+//! another's. Whose turn it is: [`crate::turn`].
 
 use packet::Psn;
 use packet::message::Header;
 
 use crate::track::{Place, Track};
+use crate::turn::Turns;
 use crate::types::{FlowKey, LeafId, LeafSet, PortId};
 use crate::window::Dress;
 
@@ -36,9 +35,7 @@ pub struct Announcements {
     flows: Vec<Option<Announced>>,
     /// Destinations that `flows` has one for, by host port.
     available: Vec<LeafSet>,
-    history: LeafSet,
-    /// The port that was measured last.
-    last_port: usize,
+    turns: Turns,
 }
 
 impl Announcements {
@@ -48,8 +45,7 @@ impl Announcements {
             leaves,
             flows: vec![None; ports * leaves],
             available: vec![LeafSet::EMPTY; ports],
-            history: LeafSet::EMPTY,
-            last_port: 0,
+            turns: Turns::default(),
         }
     }
 
@@ -60,7 +56,7 @@ impl Announcements {
 
     /// Clears both masks.
     pub fn clear(&mut self) {
-        self.history = LeafSet::EMPTY;
+        self.turns.clear();
         self.available.fill(LeafSet::EMPTY);
         self.flows.fill(None);
     }
@@ -133,32 +129,15 @@ impl Announcements {
         &mut self,
         is_ready: impl Fn(LeafId, &Announced) -> bool,
     ) -> Option<(PortId, LeafId)> {
-        let ports = self.available.len();
-        let flow = |port: usize, leaf: usize| self.flows[port * self.leaves + leaf].as_ref();
-        let is_ready = |port, leaf: usize| {
-            flow(port, leaf).is_some_and(|flow| is_ready(LeafId(leaf as u16), flow))
-        };
-        let mut ready = LeafSet::EMPTY;
-        for (port, available) in self.available.iter().enumerate() {
-            for leaf in available.without(ready).iter() {
-                if is_ready(port, leaf) {
-                    ready.insert(leaf);
-                }
-            }
-        }
-        if ready.without(self.history).is_empty() {
-            self.history = LeafSet::EMPTY;
-        }
-        let leaf = ready.without(self.history).lowest()?;
-        let port = (1..=ports)
-            .map(|step| (self.last_port + step) % ports)
-            .find(|&port| is_ready(port, leaf))?;
-        Some((PortId(port as u16), LeafId(leaf as u16)))
+        let (flows, leaves) = (&self.flows, self.leaves);
+        self.turns.next(&self.available, |port, leaf| {
+            let flow = flows[port * leaves + leaf].as_ref();
+            flow.is_some_and(|flow| is_ready(LeafId(leaf as u16), flow))
+        })
     }
 
     /// The flow of `port` to `leaf` is measured now: others come first after it.
     pub fn take_turn(&mut self, port: PortId, leaf: LeafId) {
-        self.history.insert(leaf.index());
-        self.last_port = port.index();
+        self.turns.take(port, leaf);
     }
 }

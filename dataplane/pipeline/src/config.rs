@@ -178,6 +178,24 @@ pub struct Measurement {
     pub rows_max: u32,
     /// A row without a verdict for so long is given up (the paper's minute).
     pub row_ns_max: u64,
+    /// How flows are cut into windows, and who names them.
+    pub windows: WindowPlan,
+}
+
+/// How flows are cut into windows, and who names them. The default: hosts, one window for a flow,
+/// counters of 32 bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct WindowPlan {
+    /// Packets of a window for each usable spine; 0: as many as the flow has. Found flows need a
+    /// number, for nobody tells how many packets they have.
+    pub spine_packets: u64,
+    /// The source leaf finds busy flows by itself; those that hosts announce come first.
+    pub finds_flows: bool,
+    /// A found flow without a packet for so long has ended.
+    pub silence_ns: u64,
+    /// The destination leaf counts in 16 bits, as the paper's switch does. A window in which a
+    /// healthy path would have more packets than that gives no verdict.
+    pub is_narrow: bool,
 }
 
 /// A whole switch.

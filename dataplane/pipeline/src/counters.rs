@@ -54,6 +54,8 @@ notes! {
     AnnouncementUseless = "announcement-useless",
     /// Withdrawals that named a known flow.
     Withdrawn = "withdrawn",
+    /// Busy flows that this leaf has found by itself.
+    FlowsFound = "flows-found",
     /// Windows opened.
     WindowsOpened = "windows-opened",
     /// Windows closed at the source.
@@ -70,6 +72,8 @@ notes! {
     ClosesUnknown = "closes-unknown",
     /// Windows of which neither open nor close came before the next one: no verdict.
     WindowsUnnamed = "windows-unnamed",
+    /// Windows longer than a 16-bit counter: no verdict.
+    CounterOverflow = "counter-overflow",
     /// Rows that expired without a verdict.
     RowsExpired = "rows-expired",
     /// Reports that control's full ring refused.

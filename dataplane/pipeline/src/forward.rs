@@ -58,7 +58,9 @@ pub(crate) enum Count {
     },
     /// Marked elsewhere, passing this spine.
     Passing {
-        cell: usize,
+        from: usize,
+        to: usize,
+        colour: usize,
     },
 }
 
@@ -253,6 +255,8 @@ impl<T: Token> Switch<T> {
             self.close_window(now, sink);
             // It may well be the first of the next window.
             class = self.classify(now, in_port, to, parsed);
+        } else if class == Class::Sampled {
+            self.sample(now, in_port, to, frame, *parsed);
         }
         let asked = self.priority_of(frame, parsed);
         let State::Leaf(leaf) = &mut self.state else {
@@ -313,6 +317,18 @@ impl<T: Token> Switch<T> {
                     .classify(now, port, to, &key, psn, &mut self.counters)
             }
             State::Leaf(_) | State::Spine(_) => Class::Plain,
+        }
+    }
+
+    /// Looks at a packet of a flow that nobody may have announced.
+    #[cold]
+    #[inline(never)]
+    fn sample(&mut self, now: Nanos, in_port: usize, to: LeafId, frame: &[u8], parsed: Parsed) {
+        if let State::Leaf(leaf) = &mut self.state {
+            let flow = (flow_key(&parsed), parsed.bth.psn);
+            let dress = Dress::of(frame, &parsed);
+            let port = PortId(in_port as u16);
+            (leaf.source).sample(now, port, to, flow, dress, &mut self.counters);
         }
     }
 
@@ -429,9 +445,11 @@ impl<T: Token> Switch<T> {
                 }
             }
         } else if parsed.bth.flags & MARK != 0 {
-            let colour = usize::from(parsed.bth.flags & COLOUR != 0);
-            let cell = counts.cell_of(from.index(), to.index(), colour);
-            count = Count::Passing { cell };
+            count = Count::Passing {
+                from: from.index(),
+                to: to.index(),
+                colour: usize::from(parsed.bth.flags & COLOUR != 0),
+            };
         }
         let out = downlinks[to.index()];
         let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
@@ -493,13 +511,19 @@ impl<T: Token> Switch<T> {
                     self.counters.note(Note::Marked);
                     leaf.source.count_sent(uplink.spine());
                     leaf.sprayer.count_measured(to, uplink.spine());
+                } else {
+                    self.dropped_here(to, uplink.spine(), sink);
                 }
                 if ends {
                     self.close_window(now, sink);
                 }
             }
-            (Count::Passing { cell }, State::Spine(spine)) => {
+            (Count::Passing { from, to, colour }, State::Spine(spine)) => {
+                let cell = spine.counts.cell_of(from, to, colour);
                 spine.counts.count(cell, 1, u32::from(queued));
+                if !queued {
+                    self.dropped_passing(from, to, colour, sink);
+                }
             }
             (Count::Marked { .. }, State::Spine(_)) | (Count::Passing { .. }, State::Leaf(_)) => {}
         }

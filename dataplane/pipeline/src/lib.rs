@@ -28,6 +28,7 @@ pub(crate) mod known;
 pub mod link;
 pub mod link_state;
 pub mod neighbor;
+pub(crate) mod own_drop;
 pub mod port;
 pub mod red;
 pub mod report;
@@ -41,16 +42,17 @@ pub mod spray;
 pub mod switch;
 pub mod token;
 pub mod track;
+pub mod turn;
 pub mod types;
 pub mod window;
 
 pub use config::{
     EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
-    PortKind, QueueConfig, Role, SwitchConfig,
+    PortKind, QueueConfig, Role, SwitchConfig, WindowPlan,
 };
 pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;
-pub use report::{Command, EndReason, Opened, Report, WindowReport};
+pub use report::{Command, EndReason, Opened, OwnDrop, Report, WindowReport};
 pub use route::{NextHop, Prefix, Route};
 pub use spray::{Policy, Tie};
 pub use switch::Switch;

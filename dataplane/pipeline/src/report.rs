@@ -1,9 +1,9 @@
 //! What crosses between the data plane and control: fixed structs, no packet bytes.
 
-use packet::Psn;
 use packet::message::Hop;
+use packet::{Psn, Qpn};
 
-use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
+use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineId, SpineSet};
 
 /// Why a destination leaf ended a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +78,22 @@ pub struct WindowReport {
     pub ended_at: Nanos,
 }
 
+/// The first marked packet of a window that a switch has dropped in its own queue, in the paper's
+/// protocol: there is no close that could tell it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OwnDrop {
+    /// Source leaf of the window.
+    pub source: LeafId,
+    /// Its destination leaf.
+    pub destination: LeafId,
+    /// Destination QP of its flow.
+    pub qpn: Qpn,
+    /// Its first PSN, if known.
+    pub first_psn: Option<Psn>,
+    /// The spine whose path it was on.
+    pub spine: SpineId,
+}
+
 /// From the data plane to control.
 #[derive(Clone, Copy, Debug)]
 pub enum Report<'a> {
@@ -85,6 +101,8 @@ pub enum Report<'a> {
     Opened(&'a Opened),
     /// A window ended.
     Window(&'a WindowReport),
+    /// A marked packet was dropped in a queue of this switch (preset `paper`).
+    Dropped(&'a OwnDrop),
 }
 
 /// From control to the data plane.

@@ -20,7 +20,7 @@ use crate::source::{Class, Open, Part};
 use crate::spray::{Choice, Depths, Uplink, flow_hash};
 use crate::switch::{Exit, Leaf, Port, State, Switch};
 use crate::token::{Sink, Token};
-use crate::types::{FlowKey, LeafId, Nanos, PortId};
+use crate::types::{FlowKey, LeafId, Nanos, PortId, SpineSet};
 
 /// Where mark and colour stand.
 const FLAGS_AT: usize = BTH_AT + bth::RESV8A;
@@ -160,20 +160,24 @@ impl<T: Token> Switch<T> {
             counters,
         };
         let port = PortId(run.in_port as u16);
-        let part = if run.head.opcode.is_counted() {
-            source.part(port, to, &run.head)
+        let (next, taken) = if !run.head.opcode.is_counted() {
+            let mut never = u32::MAX;
+            way.take_others((None, &mut never), token, rest, sink)
         } else {
-            Some(Part::None)
-        };
-        let (next, is_over) = match part {
-            None => return Next::Unknown(token),
-            Some(Part::None) => (way.take_others(None, token, rest, sink), false),
-            Some(Part::Followed(flows)) => (way.take_others(Some(flows), token, rest, sink), false),
-            Some(Part::Window(open, which)) => {
-                way.take_measured(now, open, which, token, rest, sink)
+            match source.part(port, to, &run.head) {
+                None => return Next::Unknown(token),
+                Some(Part::Unmeasured(flows, until_sample)) => {
+                    way.take_others((flows, until_sample), token, rest, sink)
+                }
+                Some(Part::Window(open, which)) => {
+                    way.take_measured(now, open, which, token, rest, sink)
+                }
             }
         };
-        let (next, taken) = next;
+        for spine in taken.dropped.iter() {
+            self.dropped_here(to, spine, sink);
+        }
+        let is_over = taken.is_over;
         self.count_run(run, taken);
         if is_over {
             self.close_window(now, sink);
@@ -196,7 +200,7 @@ impl<T: Token> Switch<T> {
         let is_fabric = self.ports[run.in_port].kind != PortKind::Host;
         let colour = usize::from(flags & COLOUR != 0);
         let is_marked = flags & MARK != 0;
-        let (mut row, mut cell, mut clear) = (None, None, 0);
+        let (mut row, mut passing, mut clear) = (None, None, 0);
         match &self.state {
             _ if flags & (MARK | COLOUR) == 0 => {}
             State::Leaf(_) => {
@@ -211,11 +215,10 @@ impl<T: Token> Switch<T> {
                     }
                 }
             }
-            State::Spine(spine) => {
+            State::Spine(_) => {
                 if is_marked {
                     let (from, to) = (self.ports[run.in_port].peer, self.ports[port].peer);
-                    let (from, to) = (usize::from(from), usize::from(to));
-                    cell = Some(spine.counts.cell_of(from, to, colour));
+                    passing = Some((usize::from(from), usize::from(to)));
                 }
             }
         }
@@ -255,16 +258,22 @@ impl<T: Token> Switch<T> {
                 Some(next) => token = next,
             }
         };
-        if let (Some(cell), State::Spine(spine)) = (cell, state) {
+        if let (Some((from, to)), State::Spine(spine)) = (passing, state) {
+            let cell = spine.counts.cell_of(from, to, colour);
             let queued = (packets - refused) as u32;
             spine.counts.count(cell, packets as u32, queued);
         }
         let taken = Taken {
             packets,
             refused,
-            marked: 0,
+            ..Taken::default()
         };
         self.count_run(run, taken);
+        if let Some((from, to)) = passing
+            && refused > 0
+        {
+            self.dropped_passing(from, to, colour, sink);
+        }
         if is_ended {
             self.report_ended(now, sink);
         }
@@ -357,6 +366,10 @@ struct Taken {
     refused: u64,
     /// Of them, what was marked and queued.
     marked: u64,
+    /// Spines towards which a marked one was refused.
+    dropped: SpineSet,
+    /// The window's last was among them.
+    is_over: bool,
 }
 
 /// All that packets from a host to another leaf meet.
@@ -370,7 +383,7 @@ struct LeafWay<'a, T> {
 }
 
 impl<T: Token> LeafWay<'_, T> {
-    /// The window's packets, in highest priority and marked. True if the last was among them.
+    /// The window's packets, in highest priority and marked.
     #[inline(always)]
     fn take_measured<S: Sink<T>>(
         mut self,
@@ -380,8 +393,9 @@ impl<T: Token> LeafWay<'_, T> {
         mut token: T,
         rest: &mut impl Iterator<Item = T>,
         sink: &mut S,
-    ) -> ((Next<T>, Taken), bool) {
+    ) -> (Next<T>, Taken) {
         let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
+        let mut dropped = SpineSet::EMPTY;
         let mut is_over = false;
         let mark_bits = open.mark_bits();
         let next = loop {
@@ -397,7 +411,7 @@ impl<T: Token> LeafWay<'_, T> {
                 let class = open.classify(now, psn, which, self.counters);
                 (is_marked, is_over) = match class {
                     Class::Measured { mark, ends } => (mark, ends),
-                    Class::Plain | Class::Past => (false, false),
+                    Class::Plain | Class::Sampled | Class::Past => (false, false),
                 };
             }
             let uplink = self.uplink(bytes, MEASURED);
@@ -407,6 +421,9 @@ impl<T: Token> LeafWay<'_, T> {
             if !self.enqueue(uplink, MEASURED, token, sink) {
                 refused += 1;
                 unmarked += 1;
+                if is_marked {
+                    dropped.insert(uplink.spine());
+                }
             } else if is_marked {
                 open.count_sent(uplink.spine());
                 self.choice.count_measured(uplink);
@@ -428,22 +445,29 @@ impl<T: Token> LeafWay<'_, T> {
             packets,
             refused,
             marked,
+            dropped,
+            is_over,
         };
-        ((next, taken), is_over)
+        (next, taken)
     }
 
-    /// Packets that are not measured; `flows` may follow theirs.
+    /// Packets that are not measured; `flows` may follow theirs, and one is to be looked at when
+    /// `until_sample` comes down to it.
     #[inline(always)]
     fn take_others<S: Sink<T>>(
         mut self,
-        mut flows: Option<&mut Announcements>,
+        (mut flows, until_sample): (Option<&mut Announcements>, &mut u32),
         mut token: T,
         rest: &mut impl Iterator<Item = T>,
         sink: &mut S,
     ) -> (Next<T>, Taken) {
         let (mut packets, mut refused) = (0, 0);
         let priority = self.run.priority;
+        let unseen = u64::from(until_sample.saturating_sub(1));
         let next = loop {
+            if packets == unseen {
+                break Next::Unknown(token);
+            }
             let Some(bytes) = self.run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
@@ -463,10 +487,11 @@ impl<T: Token> LeafWay<'_, T> {
                 Some(next) => token = next,
             }
         };
+        *until_sample -= packets as u32;
         let taken = Taken {
             packets,
             refused,
-            marked: 0,
+            ..Taken::default()
         };
         (next, taken)
     }

@@ -56,9 +56,17 @@ pub struct Open {
     track: Track,
     /// A PSN beyond the last was seen.
     is_past: bool,
+    /// Another flow of the same QP is announced: a PSN outside the window is that one's.
+    is_renewed: bool,
     seen: Seen,
     opened_at: Nanos,
     last_at: Nanos,
+    /// Without a packet for so long it is closed.
+    idle_ns_max: u64,
+    /// Of a flow that this leaf has found.
+    is_found: bool,
+    /// Spines towards which a marked packet was dropped here (preset `paper`).
+    pub(crate) dropped: SpineSet,
 }
 
 /// A window that is closed; kept for the repetitions of its close, and until its colour may be used
@@ -78,6 +86,8 @@ pub struct Closed {
 pub enum Class {
     /// Not of the measured window.
     Plain,
+    /// Likewise, and to be looked at: [`Source::sample`].
+    Sampled,
     /// Of the measured flow, beyond the window's last PSN: the window is over.
     Past,
     /// Of the measured flow: highest priority; marked or not; whether it ends the window.
@@ -113,10 +123,9 @@ impl Sign {
 
 /// What a run of packets is to the measurement.
 pub(crate) enum Part<'a> {
-    /// Nothing.
-    None,
-    /// Perhaps an announced flow, that is followed.
-    Followed(&'a mut Announcements),
+    /// Not measured now. It may be an announced flow, that is followed; so many packets later, less
+    /// one, one is looked at.
+    Unmeasured(Option<&'a mut Announcements>, &'a mut u32),
     /// The open window.
     Window(&'a mut Open, Mark),
 }
@@ -126,7 +135,11 @@ pub struct Source {
     /// The packets of the open window.
     sign: Sign,
     open: Option<Box<Open>>,
+    /// Data packets until one is looked at.
+    until_sample: u32,
     announced: Announcements,
+    /// In window mode.
+    finder: Option<Box<Finder>>,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
     /// At most [`CLOSING_MAX`].
@@ -134,6 +147,8 @@ pub struct Source {
     epoch: u32,
     is_paper: bool,
     mark: Mark,
+    /// Packets of a window for each spine; 0: as many as the flow has.
+    spine_packets: u64,
     window_packets_max: u64,
     window_ns_max: u64,
     idle_ns_max: u64,
@@ -144,9 +159,15 @@ impl Source {
     /// A source leaf of a fabric of `leaves`, with its hosts behind the first `ports` ports, that
     /// measures nothing yet.
     pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
+        let windows = &config.windows;
+        // The paper's windows are whole flows of which hosts have told N.
+        let finder = (windows.finds_flows && !config.is_paper)
+            .then(|| Box::new(Finder::new(ports, usize::from(leaves), windows.silence_ns)));
         Source {
             sign: Sign::NONE,
             announced: Announcements::new(ports, usize::from(leaves)),
+            until_sample: Source::sample_every(finder.as_deref()),
+            finder,
             open: None,
             spare: Some(Box::new(Open {
                 window: blank(),
@@ -155,14 +176,23 @@ impl Source {
                 announced: blank().header,
                 track: Track::new(None, 0),
                 is_past: false,
+                is_renewed: false,
                 seen: Seen::new(),
                 opened_at: Nanos(0),
                 last_at: Nanos(0),
+                idle_ns_max: 0,
+                is_found: false,
+                dropped: SpineSet::EMPTY,
             })),
             closing: Vec::with_capacity(CLOSING_MAX),
             epoch: 0,
             is_paper: config.is_paper,
             mark: config.mark,
+            spine_packets: if config.is_paper {
+                0
+            } else {
+                windows.spine_packets
+            },
             window_packets_max: config.window_packets_max,
             window_ns_max: config.window_ns_max,
             idle_ns_max: config.idle_ns_max,
@@ -175,6 +205,10 @@ impl Source {
         size_of::<Source>()
             + size_of::<Open>()
             + self.announced.state_bytes()
+            + self
+                .finder
+                .as_ref()
+                .map_or(0, |finder| finder.state_bytes())
             + CLOSING_MAX * size_of::<Closed>()
     }
 
@@ -188,6 +222,11 @@ impl Source {
     #[inline(always)]
     pub(crate) fn window_mut(&mut self) -> Option<&mut Open> {
         self.open.as_deref_mut()
+    }
+
+    /// Whether the paper's protocol is spoken.
+    pub(crate) fn is_paper(&self) -> bool {
+        self.is_paper
     }
 
     /// Clears both masks (once a minute, paper 3.4). The open window goes on; a flow that is to be
@@ -225,6 +264,11 @@ impl Source {
         // The newest wins: it is the one whose packets are still to come.
         if old.is_some_and(|old| !is_measured(old.key, old.header)) {
             counters.note(Note::AnnouncementReplaced);
+        }
+        if let Some(open) = &mut self.open
+            && open.window.key == key
+        {
+            open.is_renewed = true;
         }
         let flow = Announced {
             key,
@@ -280,7 +324,7 @@ impl Source {
             return open.classify(now, psn, self.mark, counters);
         }
         self.announced.follow(port, leaf, key, psn);
-        Class::Plain
+        Class::unmeasured(&mut self.until_sample)
     }
 
     /// What counted packets with these words are to the measurement. `None` if the next one must go
@@ -295,11 +339,9 @@ impl Source {
             let is_dressed = open.window.marked > 0;
             return is_dressed.then_some(Part::Window(open, self.mark));
         }
-        Some(if self.announced.has(port, leaf) {
-            Part::Followed(&mut self.announced)
-        } else {
-            Part::None
-        })
+        let is_announced = self.announced.has(port, leaf);
+        let followed = is_announced.then_some(&mut self.announced);
+        Some(Part::Unmeasured(followed, &mut self.until_sample))
     }
 
     /// The host port and destination whose flow should be measured next, if no window is open; a
@@ -321,18 +363,13 @@ impl Source {
         let colour = self.next_epoch() & 1;
         let (is_paper, closing) = (self.is_paper, &self.closing);
         self.announced.next(|leaf, flow| {
-            // The same flow in the same colour: the older window must be judged, and nothing of it
-            // still on its way.
-            let rests = |closed: &Closed| {
-                closed.window.key == flow.key && closed.window.epoch & 1 == colour
-            };
             // The paper measures whole flows, since its threshold needs their N.
             let is_cut = is_paper && flow.running;
             // What is left of a flow must have a packet for every path.
             let spines = spines_to(leaf);
             let is_remnant = flow.running && flow.track.rest().1 < spines as u64;
             let is_fit = spines > 0 && !flow.is_silent && !is_cut && !is_remnant;
-            is_fit && !closing.iter().any(rests)
+            is_fit && !rests(closing, &flow.key, colour)
         })
     }
 
@@ -354,12 +391,10 @@ impl Source {
         usable: SpineSet,
         counters: &mut Counters,
     ) -> Option<&Open> {
-        let flow = self.announced.get(port, leaf)?;
-        let mut open = self.spare.take()?;
-        self.epoch = self.next_epoch();
+        let flow = *self.announced.get(port, leaf)?;
         // The window is what is left of the flow, up to the cap.
         let (first, left) = flow.track.rest();
-        let packets = left.min(self.window_packets_max);
+        let packets = self.window_packets(left, usable);
         let mut header = Header {
             packets,
             bytes: 0,
@@ -372,16 +407,42 @@ impl Source {
             }
             None => header.flags |= FLAG_FIRST_UNKNOWN,
         }
+        self.announced.take_turn(port, leaf);
+        let mut open = self.begin(now, (port, leaf), flow.key, usable, counters)?;
+        open.window.header = header;
+        open.window.dress = flow.dress;
+        open.announced = flow.header;
+        open.track = Track::new(first, packets);
+        Some(self.open.insert(open))
+    }
+
+    /// Packets of a window on a flow of which `left` are to come.
+    fn window_packets(&self, left: u64, usable: SpineSet) -> u64 {
+        let planned = match self.spine_packets {
+            0 => u64::MAX,
+            packets => packets.saturating_mul(usable.len() as u64),
+        };
+        left.min(self.window_packets_max).min(planned)
+    }
+
+    /// What all windows begin with.
+    fn begin(
+        &mut self,
+        now: Nanos,
+        (port, leaf): (PortId, LeafId),
+        key: FlowKey,
+        usable: SpineSet,
+        counters: &mut Counters,
+    ) -> Option<Box<Open>> {
+        let mut open = self.spare.take()?;
+        self.epoch = self.next_epoch();
         *open = Open {
             window: Window {
-                key: flow.key,
+                key,
                 leaf,
                 epoch: self.epoch,
                 usable,
-                header,
-                dress: flow.dress,
-                sent: [0; FANOUT_MAX],
-                marked: 0,
+                ..blank()
             },
             mark_bits: if self.epoch & 1 == 1 {
                 MARK | COLOUR
@@ -389,17 +450,20 @@ impl Source {
                 MARK
             },
             port,
-            announced: flow.header,
-            track: Track::new(first, packets),
+            announced: blank().header,
+            track: Track::new(None, 0),
             is_past: false,
+            is_renewed: false,
             seen: Seen::new(),
             opened_at: now,
             last_at: now,
+            idle_ns_max: self.idle_ns_max,
+            is_found: false,
+            dropped: SpineSet::EMPTY,
         };
         self.sign = Sign::of(&open.window.key, port);
-        self.announced.take_turn(port, leaf);
         counters.note(Note::WindowsOpened);
-        Some(self.open.insert(open))
+        Some(open)
     }
 
     /// Counts a marked packet that was queued towards `spine`.
@@ -430,12 +494,8 @@ impl Source {
     /// Whether the open window has come to its cap in time, or has fallen silent.
     pub fn is_capped(&self, now: Nanos) -> bool {
         self.open.as_ref().is_some_and(|open| {
-            now >= open.opened_at.plus(self.window_ns_max) || self.is_silent(now, open)
+            now >= open.opened_at.plus(self.window_ns_max) || open.is_silent(now)
         })
-    }
-
-    fn is_silent(&self, now: Nanos, open: &Open) -> bool {
-        now >= open.last_at.plus(self.idle_ns_max)
     }
 
     /// Closes the open window; [`Source::due_close`] then has its close (in the paper's protocol
@@ -446,9 +506,11 @@ impl Source {
         };
         self.sign = Sign::NONE;
         counters.note(Note::WindowsClosed);
-        let is_silent = self.is_silent(now, &open);
+        let is_silent = open.is_silent(now);
         let (port, leaf) = (open.port, open.window.leaf);
-        if let Some(flow) = self.announced.get_mut(port, leaf)
+        if open.is_found {
+            self.close_found(&open, is_silent);
+        } else if let Some(flow) = self.announced.get_mut(port, leaf)
             && flow.key == open.window.key
         {
             // Also one that was announced meanwhile: no PSN is marked twice.
@@ -491,6 +553,10 @@ impl Source {
 }
 
 impl Open {
+    fn is_silent(&self, now: Nanos) -> bool {
+        now >= self.last_at.plus(self.idle_ns_max)
+    }
+
     /// What a marked packet of the window carries.
     pub(crate) fn mark_bits(&self) -> u8 {
         self.mark_bits
@@ -563,6 +629,10 @@ impl Open {
             }
             Place::Before => {
                 counters.note(Note::PsnOutside);
+                if self.is_renewed {
+                    self.is_past = true;
+                    return Class::Past;
+                }
                 Class::Plain
             }
             Place::Past => {
@@ -572,6 +642,13 @@ impl Open {
             }
         }
     }
+}
+
+/// Whether `key` has a window of this colour in `closing`: it must be judged, and nothing of it still
+/// be on its way, before the next one.
+fn rests(closing: &[Closed], key: &FlowKey, colour: u32) -> bool {
+    let is_alike = |closed: &Closed| closed.window.key == *key && closed.window.epoch & 1 == colour;
+    closing.iter().any(is_alike)
 }
 
 fn blank() -> Window {
@@ -618,6 +695,10 @@ pub fn flow_of(header: &Header, source: packet::Address, destination: packet::Ad
         space,
     }
 }
+
+mod find;
+
+use find::Finder;
 
 #[cfg(test)]
 mod tests;

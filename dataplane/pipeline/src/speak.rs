@@ -5,25 +5,22 @@ use packet::{Psn, Qpn};
 
 use crate::counters::Note;
 use crate::port::MEASURED;
-use crate::switch::{NO_PORT, Port, State, Switch};
+use crate::switch::{Leaf, NO_PORT, Port, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafSet, Nanos};
 use crate::window::Dress;
 
 impl<T: Token> Switch<T> {
-    /// Opens a window on the next flow, if none is open and one is announced.
+    /// Opens a window on the next flow, if none is open and one waits.
     pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         let State::Leaf(leaf) = &mut self.state else {
             return;
         };
-        let usable = &leaf.usable;
-        let Some((port, to)) = leaf.source.select(now, |to| usable[to.index()].len()) else {
+        let Leaf { source, usable, .. } = &mut **leaf;
+        let Some(open) = source.open_next(now, usable, &mut self.counters) else {
             return;
         };
-        let usable = usable[to.index()];
-        let Some(open) = leaf.source.open(now, port, to, usable, &mut self.counters) else {
-            return;
-        };
+        let usable = open.window.usable;
         let header = Header {
             kind: MessageKind::Open,
             flags: open.window.header.flags | FLAG_SWITCH,

@@ -17,6 +17,8 @@ struct Cell {
     dropped: u32,
     /// What the first close took along.
     told: Option<Hop>,
+    /// Control was told that something was dropped.
+    is_drop_told: bool,
 }
 
 /// State of a spine.
@@ -61,6 +63,14 @@ impl SpineCounts {
         cell.received = cell.received.wrapping_add(received);
         cell.sent = cell.sent.wrapping_add(queued);
         cell.dropped = cell.dropped.wrapping_add(received - queued);
+    }
+
+    /// The window of whose marked packets the first has just been dropped; `None` when that was
+    /// told before, or no open has passed.
+    pub fn first_drop(&mut self, from: usize, to: usize, colour: usize) -> Option<WindowName> {
+        let cell = self.cell(from, to, colour);
+        let is_told = std::mem::replace(&mut cell.is_drop_told, true);
+        cell.window.filter(|_| !is_told)
     }
 
     /// An open passed: its window's counts begin at zero.

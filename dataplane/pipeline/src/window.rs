@@ -21,9 +21,9 @@ pub const FRAME_MAX: usize = ethernet::HEADER_LEN
 pub struct WindowName {
     /// The window's number.
     pub epoch: u32,
-    qpn: Qpn,
+    pub(crate) qpn: Qpn,
     flow_id: u64,
-    first: Option<Psn>,
+    pub(crate) first: Option<Psn>,
 }
 
 impl WindowName {

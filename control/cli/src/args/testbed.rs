@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use config::{
-    Announce, Bytes, Evidence, FaultList, LinkList, Mark, Preset, Probability, Rate, Recovery,
-    Spray, TestbedLayer, Tie, Time, Workload,
+    Announce, Bytes, Evidence, FaultList, LinkList, Mark, PathTest, Preset, Probability, Rate,
+    Recovery, Spray, TestbedLayer, Tie, Time, Workload,
 };
 
 use crate::failure::{Failure, USAGE};
@@ -112,7 +112,18 @@ pub(crate) struct TestbedArgs {
     /// Packets per spine that a test needs [default: what p0, alpha and the evidence ask]
     #[arg(long, value_name = "N", help_heading = "Measurement")]
     p_min: Option<u64>,
-    /// Who names the flows to measure: host or window [default: host]
+    /// Packets per spine of a window [default: the whole flow; 64 for the sequential test; P_min in
+    /// window mode]
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    spine_packets: Option<u64>,
+    /// How a path is tested: fixed (once P_min packets are there) or sequential [default: fixed]
+    #[arg(long, value_name = "T", help_heading = "Measurement")]
+    test: Option<PathTest>,
+    /// Bits of the counters of marked packets: 32, or the paper's 16 [default: 32]
+    #[arg(long, value_name = "N", help_heading = "Measurement")]
+    counter_bits: Option<u32>,
+    /// Who names the flows to measure: host, window (nobody: leaves find them) or mixed (every
+    /// second host) [default: host]
     #[arg(long, value_name = "A", help_heading = "Measurement")]
     announce: Option<Announce>,
     /// UDP port of spraycheck's messages [default: 48791]
@@ -196,6 +207,9 @@ impl TestbedArgs {
             p0: self.p0,
             alpha: self.alpha,
             p_min: self.p_min,
+            spine_packets: self.spine_packets,
+            test: self.test,
+            counter_bits: self.counter_bits,
             announce: self.announce,
             recovery: self.recovery,
             seed: self.seed,

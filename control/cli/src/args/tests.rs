@@ -46,7 +46,7 @@ fn every_flag_lands_in_its_setting() {
         "--preset default --leaves 4 --spines 3 --hosts-per-leaf 2 --link-rate 100Gbps \
          --host-rate 50Gbps --workload permutation --bytes 1MiB --qps 1 --iterations 3 --mtu 1024 \
          --spray random --tie random --evidence receive-only --mark all --sensitivity 0.65 \
-         --p0 2e-5 --alpha 0.1% --p-min 100 --announce host --recovery go-back-n --seed 7 \
+         --p0 2e-5 --alpha 0.1% --p-min 100 --announce host --test fixed --counter-bits 16 --spine-packets 64 --recovery go-back-n --seed 7 \
          --fail leaf3>spine2:drop=0.01 --fail leaf0-spine0:delay=5us --disable leaf1>spine1 \
          --limit 5s --pcap-dir /tmp/captures --queue-limit 2MiB --window-packets 32 --step 5us \
          --burst 16 --interleave --message-port 4000 --link-state 50ms --hold-down 20ms --ecn \
@@ -60,7 +60,8 @@ fn every_flag_lands_in_its_setting() {
         "link_rate": "100Gbps", "host_rate": "50Gbps", "workload": "permutation",
         "bytes": "1MiB", "qps": 1, "iterations": 3, "mtu": 1024, "spray": "random",
         "tie": "random", "evidence": "receive-only", "mark": "all", "p0": "0.00002",
-        "alpha": "0.001", "announce": "host", "recovery": "go-back-n", "seed": 7,
+        "alpha": "0.001", "announce": "host", "test": "fixed", "counter_bits": 16,
+        "spine_packets": 64, "recovery": "go-back-n", "seed": 7,
         "faults": ["leaf3>spine2:drop=0.01", "leaf0>spine0:delay=5us", "spine0>leaf0:delay=5us"],
         "disabled": ["leaf1>spine1"], "limit": "5s", "queue_limit": "2MiB",
         "window_packets": 32, "step": "5us", "burst": 16, "interleave": true,
@@ -125,8 +126,20 @@ fn wrong_flags_are_explained() {
         ),
         ("--disable leaf3", "--disable: \"leaf3\" is no link"),
         (
-            "--announce window",
-            "announce: window is not available in this version",
+            "--announce window --preset paper",
+            "announce: window cannot be, for the paper's threshold needs the N",
+        ),
+        (
+            "--test sequential --evidence receive-only",
+            "test: sequential needs to know what was sent",
+        ),
+        (
+            "--counter-bits 8",
+            "counter_bits: 8 is no size of a counter",
+        ),
+        (
+            "--spine-packets 64 --preset paper",
+            "spine_packets: 64 cannot be, for the paper measures whole flows",
         ),
         (
             "--config /nowhere/fabric.toml",

@@ -1,7 +1,7 @@
 //! Tests of the report: snapshots of the cases that people meet, and their verdicts.
 
 use agent::result::{
-    Conservation, Convicted, EndReason, Flows, Injected, Noise, Policy, Suspect, Test,
+    Conservation, Convicted, EndReason, Flows, Injected, Measurement, Noise, Policy, Suspect, Test,
     TestbedResult,
 };
 use config::{Evidence, Mark, Preset, Spray, TestbedConfig, Tie};
@@ -23,6 +23,7 @@ fn convicted(name: &str) -> Convicted {
         packets: 24_000,
         packets_per_spine: 4_000,
         at_ms: 812.25,
+        reason: Some(EndReason::Close),
     }
 }
 
@@ -56,6 +57,8 @@ fn test() -> Test {
         min_detectable_rate: Some(0.003),
         reason: EndReason::Close,
         why: Default::default(),
+        could_tell: [("spine2".to_owned(), 0.012)].into(),
+        failures: vec![],
     }
 }
 
@@ -88,6 +91,16 @@ fn result() -> TestbedResult {
         noise: Noise {
             sigma_over_sqrt_lambda: Some(0.02),
             paths: 441,
+        },
+        measurement: Measurement {
+            test: "fixed".into(),
+            alarms: 0,
+            path_tests: 448,
+            expected_false_alarms_per_day: 94.7,
+            measurement_state_bytes: 1_234_567,
+            spine_state_bytes: 12_345,
+            messages: 32,
+            message_bytes: 5_824,
         },
         conservation: Conservation {
             rx: 1_835_008,

@@ -4,14 +4,15 @@ use detector::{LeafId, Link, SpineId};
 use packet::MacAddr;
 use pipeline::{
     GatewayConfig, HostConfig, Measurement, NextHop, Peer, PortConfig, PortId, PortKind,
-    QueueConfig, Role, Route, SwitchConfig,
+    QueueConfig, Role, Route, SwitchConfig, WindowPlan,
 };
 
 use super::{
     DSCP_PRIORITY, ECN_DEFAULT, FabricHost, FabricLink, FabricSwitch, OVERHEAD_BYTES,
     frame_max_bytes, host_address, host_mac, leaf_address, leaf_prefix, path_delay_ns_max,
-    port_mac, seed_of, sizing, spine_address,
+    port_mac, seed_of, silence_ns, sizing, spine_address,
 };
+use crate::choice::Announce;
 use crate::quantity::Rate;
 use crate::testbed::TestbedConfig;
 
@@ -139,6 +140,12 @@ impl Plan<'_> {
                 is_paper: config.is_paper(),
                 mark: config.mark.into(),
                 path_delay_ns_max: path_delay_ns_max(config),
+                windows: WindowPlan {
+                    spine_packets: config.window_spine_packets(),
+                    finds_flows: config.announce != Announce::Host,
+                    silence_ns: silence_ns(config),
+                    is_narrow: config.counter_bits == 16,
+                },
                 ..sizing::MEASUREMENT
             },
             link_state_ns: Some(config.link_state.nanos()),

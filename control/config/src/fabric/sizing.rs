@@ -2,7 +2,7 @@
 
 use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, message_len};
 use pipeline::fault::Fault;
-use pipeline::{Mark, Measurement};
+use pipeline::{Mark, Measurement, WindowPlan};
 
 use crate::testbed::TestbedConfig;
 
@@ -27,7 +27,25 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     path_delay_ns_max: 0,
     rows_max: 1024,
     row_ns_max: 60_000_000_000,
+    windows: WindowPlan {
+        spine_packets: 0,
+        finds_flows: false,
+        silence_ns: 0,
+        is_narrow: false,
+    },
 };
+
+/// A found flow that says nothing for so long has ended: four times the longest delay of a path, and
+/// at least 10 ms, within which a flow that is worth measuring is looked at twice.
+pub const fn silence_of(path_delay_ns_max: u64) -> u64 {
+    let ns = path_delay_ns_max.saturating_mul(4);
+    if ns < 10_000_000 { 10_000_000 } else { ns }
+}
+
+/// That of a testbed, in nanoseconds.
+pub fn silence_ns(config: &TestbedConfig) -> u64 {
+    silence_of(path_delay_ns_max(config))
+}
 
 /// Largest frame, without FCS: of a full packet, or of a close with the counts of all spines.
 pub fn frame_max_bytes(config: &TestbedConfig) -> u32 {

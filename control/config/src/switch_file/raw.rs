@@ -6,7 +6,7 @@ use std::fmt;
 use packet::MacAddr;
 use serde::{Deserialize, Deserializer};
 
-use crate::choice::{Mark, Preset, Spray, Tie};
+use crate::choice::{Announce, Mark, PathTest, Preset, Spray, Tie};
 use crate::quantity::{Bytes, Probability, Rate, Time, text};
 
 #[derive(Deserialize, Debug)]
@@ -128,6 +128,11 @@ pub(super) struct Measurement {
     pub(super) path_delay: Option<Time>,
     pub(super) rows: Option<u32>,
     pub(super) row: Option<Time>,
+    pub(super) announce: Option<Announce>,
+    pub(super) test: Option<PathTest>,
+    pub(super) spine_packets: Option<u64>,
+    pub(super) silence: Option<Time>,
+    pub(super) counter_bits: Option<u32>,
 }
 
 #[derive(Deserialize, Debug, Default)]

@@ -4,7 +4,7 @@ use packet::message::DEFAULT_PORT;
 use pipeline::{PortConfig, PortKind, QueueConfig};
 use serde::Deserialize;
 
-use super::{classes, raw};
+use super::{classes, raw, windows};
 use crate::choice::{Mark, Preset, Tie};
 use crate::error::ConfigError;
 use crate::fabric::{DSCP_PRIORITY, OVERHEAD_BYTES};
@@ -147,10 +147,11 @@ pub(super) fn tie(raw: &raw::Measurement) -> Tie {
 }
 
 pub(super) fn measurement(
-    raw: &raw::Measurement,
+    switch: &raw::Switch,
     queue: &QueueConfig,
     ports: &[PortConfig],
 ) -> Result<pipeline::Measurement, ConfigError> {
+    let raw = &switch.measurement;
     let is_paper = raw.protocol == Some(Preset::Paper);
     let mark = raw
         .mark
@@ -169,15 +170,17 @@ pub(super) fn measurement(
     };
     let window_packets = raw.window_packets.unwrap_or(1 << 26);
     let rows = raw.rows.unwrap_or(1024);
+    let path_delay_ns_max = time("path_delay", raw.path_delay, path_delay(queue, ports))?;
     Ok(pipeline::Measurement {
         is_paper,
         mark: mark.into(),
         window_packets_max: within("measurement.window_packets", window_packets, 1, 1 << 40)?,
         window_ns_max: time("window", raw.window, minute)?,
         idle_ns_max: time("idle", raw.idle, second)?,
-        path_delay_ns_max: time("path_delay", raw.path_delay, path_delay(queue, ports))?,
+        path_delay_ns_max,
         rows_max: within("measurement.rows", rows, 1, 1 << 16)?,
         row_ns_max: time("row", raw.row, minute)?,
+        windows: windows::plan(switch, path_delay_ns_max)?,
     })
 }
 

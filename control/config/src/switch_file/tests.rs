@@ -84,6 +84,24 @@ fn the_example_leaf_is_resolved() {
     assert_eq!(eal_args(&spec), ["--file-prefix=leaf0", "--no-pci"]);
 }
 
+/// Goal: a leaf that finds flows by itself has windows of P_min, or of 64 packets per spine for the
+/// sequential test; the default has whole flows.
+#[test]
+fn windows_follow_from_who_announces_and_how_it_is_tested() {
+    let plan = |announce: &str, test: &str| {
+        let text = LEAF
+            .replace("announce = \"host\"", &format!("announce = \"{announce}\""))
+            .replace("test = \"fixed\"", &format!("test = \"{test}\""));
+        let spec = parse(&text).unwrap();
+        (spec.config.measurement.windows, spec.rules().p_min)
+    };
+    let (windows, p_min) = plan("window", "fixed");
+    assert_eq!((windows.finds_flows, windows.spine_packets), (true, p_min));
+    assert!(windows.silence_ns >= 10_000_000 && !windows.is_narrow);
+    assert_eq!(plan("window", "sequential").0.spine_packets, 64);
+    assert_eq!(plan("host", "fixed").0.spine_packets, 0);
+}
+
 /// Goal: a spine on devices gives the EAL line of those devices, and the paper's protocol its way.
 #[test]
 fn a_spine_is_resolved() {
@@ -353,6 +371,21 @@ fn wrong_leaves_are_explained() {
             "protocol = \"default\"",
             "protocol = \"paper\"",
             "measurement.mark: first is not the paper's protocol",
+        ),
+        (
+            "announce = \"host\"",
+            "announce = \"mixed\"",
+            "measurement.announce: mixed is for testbeds",
+        ),
+        (
+            "counter_bits = 32",
+            "counter_bits = 24",
+            "measurement.counter_bits: 24 is no size of a counter",
+        ),
+        (
+            "test = \"fixed\"",
+            "test = \"fast\"",
+            "measurement.test: \"fast\" is no way to test",
         ),
         (
             "rows = 1024",

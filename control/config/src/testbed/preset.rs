@@ -1,7 +1,7 @@
 //! The two sets of settings that everything starts from.
 
 use super::{FaultList, LinkList, TestbedConfig};
-use crate::choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
+use crate::choice::{Announce, Evidence, Mark, PathTest, Preset, Recovery, Spray, Tie, Workload};
 use crate::quantity::{Bytes, Probability, Rate, Time};
 
 /// The longest step of fabric time: a stalled machine then fires no timeouts.
@@ -29,6 +29,8 @@ impl TestbedConfig {
             p0: Probability::new(detector::rules::DEFAULT_P0).unwrap_or_default(),
             alpha: Probability::new(detector::rules::DEFAULT_ALPHA).unwrap_or_default(),
             announce: Announce::Host,
+            test: PathTest::Fixed,
+            counter_bits: 32,
             recovery: Recovery::SelectiveRepeat,
             seed: 1,
             faults: FaultList::default(),
@@ -48,6 +50,7 @@ impl TestbedConfig {
             ecn: false,
             sensitivity: None,
             p_min: None,
+            spine_packets: None,
             pcap_dir: None,
             trace: None,
             socket: None,

@@ -98,8 +98,8 @@ fn mistakes_are_explained() {
         ),
         ("workload = \"alltoall\"", "did you mean \"all-to-all\"?"),
         (
-            "announce = \"window\"",
-            "announce: window is not available in this version",
+            "preset = \"paper\"\nannounce = \"window\"",
+            "fabric.toml:2: announce: window cannot be",
         ),
         ("preset = \"papr\"", "did you mean \"paper\"?"),
         (

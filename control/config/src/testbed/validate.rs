@@ -8,7 +8,7 @@ use pipeline::fault::Fault;
 
 use super::TestbedConfig;
 use super::preset::STEP_MAX;
-use crate::choice::{Announce, Evidence, Mark, Workload};
+use crate::choice::{Announce, Evidence, Mark, PathTest, Workload};
 use crate::error::ConfigError;
 use crate::fabric;
 use crate::quantity::{Bytes, Rate, Time};
@@ -134,10 +134,34 @@ impl TestbedConfig {
     }
 
     fn check_measurement(&self) -> Result<(), ConfigError> {
-        if self.announce == Announce::Window {
-            let message = "window is not available in this version; leave it host, so that \
-                           hosts announce their flows";
+        if self.is_paper() && self.announce != Announce::Host {
+            let message = format!(
+                "{} cannot be, for the paper's threshold needs the N that hosts announce; leave \
+                 it host, or take preset default",
+                self.announce
+            );
             return Err(ConfigError::new("announce", message));
+        }
+        if self.test == PathTest::Sequential && self.evidence == Evidence::ReceiveOnly {
+            let message = "sequential needs to know what was sent, and evidence receive-only \
+                           does not say; leave it fixed, or take evidence source-counts or \
+                           hop-counts";
+            return Err(ConfigError::new("test", message));
+        }
+        if !matches!(self.counter_bits, 16 | 32) {
+            let bits = self.counter_bits;
+            let message = format!("{bits} is no size of a counter; choose 32, or the paper's 16");
+            return Err(ConfigError::new("counter_bits", message));
+        }
+        if let Some(packets) = self.spine_packets {
+            if self.is_paper() {
+                let message = format!(
+                    "{packets} cannot be, for the paper measures whole flows; leave it out, or \
+                     take preset default"
+                );
+                return Err(ConfigError::new("spine_packets", message));
+            }
+            within("spine_packets", packets, 1..=1 << 26)?;
         }
         if self.is_paper() && self.evidence != Evidence::ReceiveOnly {
             let message = format!(

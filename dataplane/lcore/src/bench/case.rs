@@ -122,6 +122,7 @@ pub fn switch(case: BenchCase, frame: u32, seed: u64) -> Result<SwitchConfig, St
             path_delay_ns_max: 1_000_000,
             rows_max: 4096,
             row_ns_max: 86_400 * SECOND_NS,
+            windows: pipeline::WindowPlan::default(),
         },
         link_state_ns: None,
         hold_down_ns: 0,

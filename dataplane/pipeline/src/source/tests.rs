@@ -13,6 +13,7 @@ fn measurement() -> Measurement {
         path_delay_ns_max: 1_000,
         rows_max: 16,
         row_ns_max: 60_000_000_000,
+        windows: crate::config::WindowPlan::default(),
     }
 }
 
@@ -262,4 +263,61 @@ fn a_port_cannot_push_out_the_flows_of_another() {
         ports.push(port.0);
     }
     assert_eq!(ports, [1, 0, 1, 0, 1, 0], "ports take turns");
+}
+
+#[test]
+fn found_flows_are_measured_in_turns_of_their_ports() {
+    let mut counters = Counters::default();
+    let mut config = measurement();
+    config.windows = crate::config::WindowPlan {
+        spine_packets: 2,
+        finds_flows: true,
+        silence_ns: 1_000_000,
+        is_narrow: false,
+    };
+    let mut source = Source::new(3, 8, &config);
+    let usable = [SpineSet::first(4); 8];
+    let mut order = Vec::new();
+    let mut now = Nanos(0);
+    for psn in 0..3_000u32 {
+        now = now.plus(100);
+        for port in 0..3u16 {
+            // All ports send to leaf 5.
+            let (key, _) = flow(5, 16 + u32::from(port), 0);
+            let at = (now, PortId(port), LeafId(5));
+            let class = source.classify(at.0, at.1, at.2, &key, Psn::new(psn), &mut counters);
+            match class {
+                Class::Sampled => {
+                    let dress = Dress::link_local();
+                    source.sample(at.0, at.1, at.2, (key, Psn::new(psn)), dress, &mut counters);
+                }
+                Class::Measured { mark: true, ends } => {
+                    source.count_sent((psn % 4) as usize);
+                    if ends {
+                        source.close(now, &mut counters);
+                    }
+                }
+                Class::Measured { .. } | Class::Plain | Class::Past => {}
+            }
+        }
+        if let Some(open) = source.open_next(now, &usable, &mut counters) {
+            assert_eq!(open.window.header.packets, 8, "2 for each of 4 spines");
+            order.push(open.port.0);
+        }
+    }
+    assert!(order.len() > 30, "{}", order.len());
+    for port in 0..3 {
+        let own = order.iter().filter(|&&other| other == port).count();
+        assert!(
+            own.abs_diff(order.len() / 3) <= 2,
+            "port {port}: {own} of {}",
+            order.len()
+        );
+    }
+    // A port may come twice, while the others' colour rests.
+    assert!(
+        order
+            .windows(3)
+            .all(|turn| turn[0] != turn[1] || turn[1] != turn[2])
+    );
 }

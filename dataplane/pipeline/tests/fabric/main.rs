@@ -1,6 +1,9 @@
 //! Whole fabrics of the pipeline alone: what is measured is what was lost, and nothing else moves.
 
 mod classes;
+mod congestion;
+mod edges;
+mod find;
 mod gateway;
 mod links;
 mod mutated;

@@ -37,6 +37,7 @@ impl Token for Frame {
 pub(crate) struct TestSink {
     pub(crate) windows: Vec<WindowReport>,
     pub(crate) opened: Vec<Opened>,
+    pub(crate) dropped: Vec<OwnDrop>,
     pub(crate) discarded: Vec<DropReason>,
     pub(crate) consumed: usize,
     /// No packet memory is left for what the switch itself sends.
@@ -62,6 +63,7 @@ impl Sink<Frame> for TestSink {
         match report {
             Report::Opened(opened) => self.opened.push(*opened),
             Report::Window(window) => self.windows.push(*window),
+            Report::Dropped(dropped) => self.dropped.push(*dropped),
         }
         true
     }
@@ -94,6 +96,7 @@ pub(crate) fn measurement(is_paper: bool) -> Measurement {
         path_delay_ns_max: 10_000,
         rows_max: 64,
         row_ns_max: 60_000_000_000,
+        windows: WindowPlan::default(),
     }
 }
 

@@ -132,6 +132,45 @@ fn the_burst_loop_allocates_nothing() {
 }
 
 #[test]
+fn finding_flows_allocates_nothing() {
+    let switch = |index| {
+        let mut config = config(index, &measurement(false));
+        config.measurement.windows = WindowPlan {
+            spine_packets: 25,
+            finds_flows: true,
+            silence_ns: 1_000_000,
+            is_narrow: false,
+        };
+        Switch::new(&config)
+    };
+    let mut chain = Chain {
+        source: switch(0),
+        spines: (0..SPINES).map(|x| switch(LEAVES + x)).collect(),
+        destination: switch(1),
+        store: Store {
+            free: (0..4096).map(|_| Frame(Vec::with_capacity(2048))).collect(),
+            windows: 0,
+        },
+        now: Nanos(0),
+    };
+    let mut data = data(0, 1, 7, 100);
+    let mut run = |chain: &mut Chain, qpn: u32| {
+        for n in 0..1_000u32 {
+            data.0[47..50].copy_from_slice(&qpn.to_be_bytes()[1..]);
+            data.0[51..54].copy_from_slice(&n.to_be_bytes()[1..]);
+            chain.send(&data);
+            if n % 8 == 7 {
+                chain.round();
+            }
+        }
+    };
+    run(&mut chain, 7);
+    let allocations = allocation_counter::measure(|| (8..12).for_each(|qpn| run(&mut chain, qpn)));
+    assert!(chain.store.windows >= 8, "{} windows", chain.store.windows);
+    assert_eq!(allocations.count_total, 0, "{allocations:?}");
+}
+
+#[test]
 fn answers_and_questions_allocate_nothing() {
     let mut config = config(0, &measurement(false));
     with_prefixes(&mut config);

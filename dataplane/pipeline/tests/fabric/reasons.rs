@@ -201,6 +201,30 @@ fn noting(note: Note) -> Net {
             net.send(0, announcement(0, 1, 7, 100, 20));
             (0..2).for_each(|_| net.send(0, data(0, 1, 7, 100)));
         }
+        Note::FlowsFound => {
+            net = Net::new(
+                |config| {
+                    config.measurement.windows = WindowPlan {
+                        spine_packets: 10,
+                        finds_flows: true,
+                        silence_ns: 1_000_000,
+                        is_narrow: false,
+                    }
+                },
+                false,
+            );
+            (0..100).for_each(|n| net.send(0, data(0, 1, 7, n)));
+        }
+        Note::CounterOverflow => {
+            net = Net::new(|config| config.measurement.windows.is_narrow = true, false);
+            net.send(0, announcement(0, 1, 7, 0, 1 << 20));
+            net.send(0, data(0, 1, 7, 0));
+            net.send(0, data(0, 1, 7, (1 << 20) - 1));
+            // Without a close, N is all that is known.
+            net.run(200_000, &mut |_, _, frame| {
+                message_of(frame).is_none_or(|header| header.kind != MessageKind::Close)
+            });
+        }
         Note::PsnOutside => {
             net.send(0, announcement(0, 1, 7, 100, 20));
             net.send(0, data(0, 1, 7, 99));

@@ -1,0 +1,75 @@
+//! How a switch cuts flows into windows, and who names them.
+
+use pipeline::WindowPlan;
+
+use super::raw;
+use super::settings::within;
+use crate::choice::{Announce, PathTest, Preset};
+use crate::error::ConfigError;
+use crate::fabric::silence_of;
+use crate::quantity::Time;
+use crate::testbed::SEQUENTIAL_PACKETS;
+
+pub(super) fn plan(
+    switch: &raw::Switch,
+    path_delay_ns_max: u64,
+) -> Result<WindowPlan, ConfigError> {
+    let raw = &switch.measurement;
+    let is_paper = raw.protocol == Some(Preset::Paper);
+    let announce = raw.announce.unwrap_or(Announce::Host);
+    let test = raw.test.unwrap_or(PathTest::Fixed);
+    let refuse =
+        |key: &str, message: &str| Err(ConfigError::new(format!("measurement.{key}"), message));
+    if announce == Announce::Mixed {
+        return refuse(
+            "announce",
+            "mixed is for testbeds, which have hosts of their own; take window, with which flows \
+             that hosts announce come first",
+        );
+    }
+    if is_paper && announce != Announce::Host {
+        return refuse(
+            "announce",
+            "window cannot be, for the paper's threshold needs the N that hosts announce; leave \
+             it host, or take protocol default",
+        );
+    }
+    if is_paper && test == PathTest::Sequential {
+        return refuse(
+            "test",
+            "sequential needs the closes that the paper's protocol does not send; leave it fixed, \
+             or take protocol default",
+        );
+    }
+    if is_paper && raw.spine_packets.is_some() {
+        return refuse(
+            "spine_packets",
+            "the paper measures whole flows; leave it out, or take protocol default",
+        );
+    }
+    let spine_packets = match (raw.spine_packets, test, announce) {
+        (Some(packets), _, _) => within("measurement.spine_packets", packets, 1, 1 << 26)?,
+        (None, _, _) if is_paper => 0,
+        (None, PathTest::Sequential, _) => SEQUENTIAL_PACKETS,
+        (None, PathTest::Fixed, Announce::Host) => 0,
+        (None, PathTest::Fixed, Announce::Window | Announce::Mixed) => {
+            let (leaves, spines) = (switch.fabric.leaves, switch.fabric.spines);
+            detector::Rules::new(detector::Fabric { leaves, spines }).p_min
+        }
+    };
+    let silence = raw
+        .silence
+        .unwrap_or(Time::new(silence_of(path_delay_ns_max)));
+    let (least, most) = (Time::new(1_000), Time::new(3_600_000_000_000));
+    let bits = raw.counter_bits.unwrap_or(32);
+    if !matches!(bits, 16 | 32) {
+        let message = format!("{bits} is no size of a counter; choose 32, or the paper's 16");
+        return refuse("counter_bits", &message);
+    }
+    Ok(WindowPlan {
+        spine_packets,
+        finds_flows: announce == Announce::Window,
+        silence_ns: within("measurement.silence", silence, least, most)?.nanos(),
+        is_narrow: bits == 16,
+    })
+}

@@ -1,0 +1,81 @@
+//! Congestion is no gray failure: what our own queues drop is told, path by path.
+
+use pipeline::*;
+
+use crate::net::*;
+
+/// Uplinks (of leaves) or downlinks (of spines) that hold only a few packets.
+fn tight(config: &mut SwitchConfig, is_leaf: bool) {
+    if matches!(config.role, Role::Leaf(_)) == is_leaf {
+        config.queue.limit_bytes = 2_000;
+        for port in &mut config.ports {
+            if port.kind != PortKind::Host {
+                port.rate_bps = 1_000_000_000;
+            }
+        }
+    }
+}
+
+/// A flow of 400 packets in bursts that the tight queues cannot hold.
+fn bursts(net: &mut Net) {
+    net.send(0, announcement(0, 1, 7, 100, 400));
+    for n in 0..400 {
+        net.send(0, data(0, 1, 7, 100 + n));
+        if n % 40 == 39 {
+            net.run(100_000, &mut perfect);
+        }
+    }
+    net.run(500_000, &mut perfect);
+}
+
+#[test]
+fn drops_at_the_source_are_not_in_what_was_sent() {
+    let mut net = Net::new(|config| tight(config, true), false);
+    bursts(&mut net);
+    let dropped = net.dropped(0, DropReason::TailDrop);
+    let window = net.take_windows(1)[0];
+    assert!(dropped > 50, "{dropped}");
+    assert_eq!(window.marked, Some(net.noted(0, Note::Marked)));
+    assert!(window.marked < Some(400));
+    assert_eq!(window.counts, window.sent);
+    assert!(net.sinks[0].dropped.is_empty(), "the close tells it");
+}
+
+#[test]
+fn drops_at_a_spine_are_told_by_the_close_of_their_path() {
+    let mut net = Net::new(|config| tight(config, false), false);
+    bursts(&mut net);
+    let window = net.take_windows(1)[0];
+    let mut all = 0;
+    for spine in 0..usize::from(SPINES) {
+        let hop = window.hops[spine];
+        let missing = window.sent[spine] - window.counts[spine];
+        assert_eq!(
+            (missing, hop.received - hop.sent),
+            (hop.dropped, hop.dropped),
+            "spine {spine}"
+        );
+        all += u64::from(missing);
+    }
+    assert!(all > 20 && net.lost == 0, "{all}");
+}
+
+#[test]
+fn in_the_papers_protocol_control_is_told_once_of_each_path() {
+    for is_leaf in [true, false] {
+        let mut net = Net::new(|config| tight(config, is_leaf), true);
+        bursts(&mut net);
+        let mut told: Vec<OwnDrop> = Vec::new();
+        net.sinks.iter().for_each(|sink| told.extend(&sink.dropped));
+        told.sort_by_key(|drop| drop.spine);
+        let spines: Vec<u16> = told.iter().map(|drop| drop.spine.0).collect();
+        assert_eq!(spines, [0, 1, 2, 3], "at leaves: {is_leaf}");
+        for drop in told {
+            assert_eq!((drop.source, drop.destination), (LeafId(0), LeafId(1)));
+            assert_eq!(
+                (drop.qpn.0, drop.first_psn.map(|p| p.number())),
+                (7, Some(100))
+            );
+        }
+    }
+}
