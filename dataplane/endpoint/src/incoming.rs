@@ -51,7 +51,7 @@ pub(crate) struct Write<'a> {
 
 /// Reads a frame of which `wire_len` bytes were on the wire.
 #[inline]
-pub(crate) fn read<'a>(
+pub(crate) fn read<'a, const WHOLE: bool>(
     frame: &'a [u8],
     wire_len: usize,
     config: &HostConfig,
@@ -69,8 +69,7 @@ pub(crate) fn read<'a>(
     let udp = usize::from(parsed.transport);
     let end = udp + usize::from(u16::from_be_bytes([frame[udp + 4], frame[udp + 5]]));
     let at = usize::from(parsed.payload);
-    let is_whole = frame.len() >= end;
-    if is_whole && config.check_icrc {
+    if WHOLE && config.check_icrc && frame.len() >= end {
         let network = usize::from(parsed.network);
         if !icrc::is_right(&frame[network..end], udp - network) {
             return Err(Refusal::BadIcrc);
@@ -94,7 +93,9 @@ pub(crate) fn read<'a>(
         opcode @ (Opcode::WRITE_FIRST
         | Opcode::WRITE_MIDDLE
         | Opcode::WRITE_LAST
-        | Opcode::WRITE_ONLY) => Body::Write(read_write(frame, at, body_end, opcode, config)?),
+        | Opcode::WRITE_ONLY) => {
+            Body::Write(read_write::<WHOLE>(frame, at, body_end, opcode, config)?)
+        }
         _ => return Err(Refusal::BadOpcode),
     };
     Ok(Incoming {
@@ -107,7 +108,7 @@ pub(crate) fn read<'a>(
 }
 
 #[inline]
-fn read_write<'a>(
+fn read_write<'a, const WHOLE: bool>(
     frame: &'a [u8],
     at: usize,
     end: usize,
@@ -148,7 +149,11 @@ fn read_write<'a>(
         ends_message: ends,
         ack_req: frame[at + bth::ACK_REQ] & 0x80 != 0,
         reth,
-        payload: frame.get(begin..begin + len),
+        payload: if WHOLE {
+            frame.get(begin..begin + len)
+        } else {
+            None
+        },
     })
 }
 

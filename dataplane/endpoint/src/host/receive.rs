@@ -12,8 +12,20 @@ use crate::sender::Answer;
 impl Host {
     /// Takes a frame of which `wire_len` bytes were on the wire. Whatever it is, it is counted.
     pub fn receive(&mut self, now: u64, frame: &[u8], wire_len: usize) {
+        self.receive_as::<true>(now, frame, wire_len);
+    }
+
+    /// [`Host::receive`] for a simulator: `header` holds the headers (and may hold more), of
+    /// payload and ICRC nothing is looked at.
+    #[inline]
+    pub fn receive_header(&mut self, now: u64, header: &[u8], wire_len: usize) {
+        self.receive_as::<false>(now, header, wire_len);
+    }
+
+    #[inline]
+    fn receive_as<const WHOLE: bool>(&mut self, now: u64, frame: &[u8], wire_len: usize) {
         self.counters.frames_received += 1;
-        let packet = match incoming::read(frame, wire_len, &self.config) {
+        let packet = match incoming::read::<WHOLE>(frame, wire_len, &self.config) {
             Ok(packet) => packet,
             Err(refusal) => return self.refuse(refusal),
         };

@@ -20,12 +20,23 @@ impl Host {
     /// When `frame` is shorter than [`HEADER_ROOM`].
     pub fn transmit(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
         assert!(frame.len() >= HEADER_ROOM, "no room for a frame's headers");
+        self.transmit_as::<true>(now, frame)
+    }
+
+    /// [`Host::transmit`] for a simulator: the same headers, and neither payload nor ICRC.
+    #[inline]
+    pub fn transmit_header(&mut self, now: u64, header: &mut [u8; HEADER_ROOM]) -> Option<Emitted> {
+        self.transmit_as::<false>(now, header)
+    }
+
+    #[inline]
+    fn transmit_as<const WHOLE: bool>(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
         if self.sendable == 0 || now < self.pacer.ready_ns() {
             return None;
         }
-        let emitted = match self.transmit_control(now, frame) {
+        let emitted = match self.transmit_control::<WHOLE>(now, frame) {
             Some(emitted) => emitted,
-            None => self.transmit_data(now, frame)?,
+            None => self.transmit_data::<WHOLE>(now, frame)?,
         };
         let link_bytes = emitted.wire_len + self.config.frame_overhead_bytes;
         self.pacer.spend(now, link_bytes);
@@ -39,7 +50,11 @@ impl Host {
         (self.sendable > 0).then(|| self.pacer.ready_ns().max(now))
     }
 
-    fn transmit_control(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
+    fn transmit_control<const WHOLE: bool>(
+        &mut self,
+        now: u64,
+        frame: &mut [u8],
+    ) -> Option<Emitted> {
         while let Some(id) = self.control_queue.pop_front() {
             let qp = &mut self.qps[id as usize];
             qp.in_control_queue = false;
@@ -58,14 +73,15 @@ impl Host {
             };
             let messages = qp.receiver.messages();
             let to = qp.remote_qpn;
-            let emitted = frame::write_ack(frame, &mut qp.route, to, psn, syndrome, messages);
+            let emitted =
+                frame::write_ack::<WHOLE>(frame, &mut qp.route, to, psn, syndrome, messages);
             self.settle(id);
             return Some(emitted);
         }
         None
     }
 
-    fn transmit_data(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
+    fn transmit_data<const WHOLE: bool>(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
         while let Some(id) = self.data_queue.pop_front() {
             let qp = &mut self.qps[id as usize];
             qp.in_data_queue = false;
@@ -74,7 +90,7 @@ impl Host {
             };
             let emitted = match turn {
                 Turn::Announce(flow) => self.write_announcement(id, &flow, frame),
-                Turn::Data { .. } => self.write_turn(id, &turn, frame)?,
+                Turn::Data { .. } => self.write_turn::<WHOLE>(id, &turn, frame)?,
             };
             self.settle(id);
             return Some(emitted);
@@ -102,7 +118,12 @@ impl Host {
     }
 
     #[inline]
-    fn write_turn(&mut self, id: u32, turn: &Turn, frame: &mut [u8]) -> Option<Emitted> {
+    fn write_turn<const WHOLE: bool>(
+        &mut self,
+        id: u32,
+        turn: &Turn,
+        frame: &mut [u8],
+    ) -> Option<Emitted> {
         let Turn::Data {
             index,
             segment,
@@ -129,7 +150,7 @@ impl Host {
         self.counters.sent += 1;
         self.counters.sent_bytes += u64::from(segment.len);
         self.counters.retransmitted += u64::from(is_repeat);
-        Some(frame::write_data(
+        Some(frame::write_data::<WHOLE>(
             frame,
             &mut qp.route,
             &fields,
