@@ -89,6 +89,7 @@ fn main() {
     let bytes = PACKETS / u64::from(QPS) * 4096;
     for qp in 0..QPS {
         let flow = Flow {
+            verb: endpoint::Verb::Write,
             flow_id: 1,
             bytes,
             message_bytes: 1 << 20,

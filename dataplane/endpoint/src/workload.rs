@@ -10,6 +10,6 @@ mod config;
 mod plan;
 mod script;
 
-pub use config::{HostId, WorkloadConfig, WorkloadError, WorkloadKind};
+pub use config::{HostId, RingAccounting, WorkloadConfig, WorkloadError, WorkloadKind};
 pub use plan::{QpPlan, Workload};
 pub use script::{FlowTotals, Post, Script};

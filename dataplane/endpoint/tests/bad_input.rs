@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use wire::{Wire, in_order};
 
 const FLOW: Flow = Flow {
+    verb: endpoint::Verb::Write,
     flow_id: 1,
     bytes: 1 << 20,
     message_bytes: 1 << 18,
@@ -65,7 +66,7 @@ fn each_nonsense_has_its_counter() {
     moves!(unknown_qp, 1, &data, true, |f| f[BTH + 7] = 99);
     moves!(wrong_source, 1, &data, true, |f| f[29] = 77);
     moves!(not_ours, 1, &data, true, |f| f[33] = 77);
-    moves!(bad_opcode, 1, &data, true, |f| f[BTH] = 0x0c);
+    moves!(bad_opcode, 1, &data, true, |f| f[BTH] = 0x12);
     moves!(bad_opcode, 1, &data, true, |f| f[BTH + 1] |= 1);
     moves!(bad_length, 1, &data, true, |f| f[BTH] = 0x0a);
     moves!(bad_length, 1, &data, true, |f| f[BTH + 1] |= 0x10);

@@ -13,6 +13,7 @@ fn headers_are_those_of_the_whole_frame() {
     let (mut whole, qp) = Wire::pair(change, 0xff_fff0);
     let (mut headers, _) = Wire::pair(change, 0xff_fff0);
     let flow = Flow {
+        verb: endpoint::Verb::Write,
         flow_id: 5,
         bytes: 3_000_001,
         message_bytes: 100_000,

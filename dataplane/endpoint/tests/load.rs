@@ -10,6 +10,7 @@ const QPS: u32 = 2000;
 
 fn flow(bytes: u64) -> Flow {
     Flow {
+        verb: endpoint::Verb::Write,
         flow_id: 1,
         bytes,
         message_bytes: 1 << 20,

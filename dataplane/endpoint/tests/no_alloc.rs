@@ -39,6 +39,7 @@ fn the_packet_path_allocates_nothing() {
         while completed < 500 && now < 10_000_000_000 {
             for qp in 0..QPS {
                 let flow = Flow {
+                    verb: endpoint::Verb::Write,
                     flow_id: 7,
                     bytes: 100_000,
                     message_bytes: 30_000,

@@ -88,6 +88,7 @@ fn our_requester_says_what_theirs_said() {
         let mut ours = host(first.parsed.source, first.parsed.destination, first, mtu);
         let messages = requests.len() as u64 * u64::from(mtu) / message_bytes;
         let flow = Flow {
+            verb: endpoint::Verb::Write,
             flow_id: 1,
             bytes: messages * message_bytes,
             message_bytes,

@@ -15,6 +15,8 @@ fn config(kind: WorkloadKind, hosts: u32, hosts_per_leaf: u32) -> WorkloadConfig
         hosts_per_leaf,
         bytes: 100_001,
         qps: 2,
+        verb: endpoint::Verb::Write,
+        ring: endpoint::workload::RingAccounting::Steps,
         iterations: 2,
         message_bytes: 1 << 20,
         announce: true,

@@ -9,7 +9,9 @@ use crate::config::QpConfig;
 use crate::pattern::mix;
 use crate::units::QpId;
 use crate::workload::config::QPN_FIRST;
-use crate::workload::{HostId, Script, WorkloadConfig, WorkloadError, WorkloadKind};
+use crate::workload::{
+    HostId, RingAccounting, Script, WorkloadConfig, WorkloadError, WorkloadKind,
+};
 
 /// RoCEv2 senders take their UDP source ports from 0xc000 up (IBTA annex A17, as Linux does it).
 const UDP_PORT_FIRST: u16 = 0xc000;
@@ -119,7 +121,10 @@ impl Workload {
     pub fn steps(&self) -> u32 {
         match self.config.kind {
             WorkloadKind::AllToAll => self.config.hosts - 1,
-            WorkloadKind::RingAllReduce => 2 * (self.config.hosts - 1),
+            WorkloadKind::RingAllReduce => match self.config.ring {
+                RingAccounting::Steps => 2 * (self.config.hosts - 1),
+                RingAccounting::Flows => 1,
+            },
             WorkloadKind::Permutation | WorkloadKind::Incast | WorkloadKind::Pairs => 1,
             WorkloadKind::Idle => 0,
         }

@@ -7,6 +7,7 @@
 use crate::config::Flow;
 use crate::event::Event;
 use crate::units::QpId;
+use crate::verb::Verb;
 use crate::workload::{HostId, QpPlan, Workload};
 
 /// A flow to post.
@@ -175,7 +176,8 @@ impl Script {
         for lane in &mut self.lanes {
             let peer = lane.plan.peer;
             let bytes = self.workload.lane_bytes(lane.plan.lane);
-            if self.workload.sends(peer, self.host, self.step) {
+            // What a peer reads from here, only the peer knows to be there.
+            if config.verb != Verb::Read && self.workload.sends(peer, self.host, self.step) {
                 lane.expected_bytes += bytes;
                 self.waiting += usize::from(lane.lacks_data());
             }
@@ -194,6 +196,7 @@ impl Script {
             post(Post {
                 qp: lane.plan.id,
                 flow: Flow {
+                    verb: config.verb,
                     flow_id: u64::from(self.host.0) << 40 | self.flows,
                     bytes,
                     message_bytes: config.message_bytes,
