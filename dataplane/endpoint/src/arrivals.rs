@@ -31,6 +31,9 @@ pub(crate) struct Arrivals {
     top: u64,
     /// One slot per packet of `expected..top`, by the low bits of its index; others are 0.
     slots: Box<[u16]>,
+    /// Numbers in `expected..top` that came in packets of several, but for one of each: the
+    /// reorder window is one of packets.
+    slack: u64,
     /// Missing packets before this one are in `holes`.
     judged: u64,
     holes: Holes,
@@ -50,6 +53,7 @@ impl Arrivals {
             expected: 0,
             top: 0,
             slots: vec![0; slots].into(),
+            slack: 0,
             judged: 0,
             holes: Holes::new(),
             mark: 0,
@@ -61,6 +65,12 @@ impl Arrivals {
     #[inline]
     pub(crate) fn expected(&self) -> u64 {
         self.expected
+    }
+
+    /// One past the latest that has arrived.
+    #[inline]
+    pub(crate) fn top(&self) -> u64 {
+        self.top
     }
 
     /// Whether packet `index`, not before the expected one, has arrived.
@@ -97,7 +107,90 @@ impl Arrivals {
         self.arrive_apart(now, index as u64, [word; 2], 1, recovery, deliver)
     }
 
-    /// The same for `count` packets in one, above 0: the last has a word of its own.
+    /// Passes the expected packet on, and what waits behind it if that is all like it: `word`, at
+    /// most `most` in all. How many; `None`, and nothing has changed, where there is more to it.
+    #[inline]
+    pub(crate) fn pass_common(&mut self, word: u16, most: u64) -> Option<u64> {
+        if !self.holes.is_empty() || most == 0 {
+            return None;
+        }
+        if self.top == self.expected {
+            self.expected += 1;
+            self.top = self.expected;
+            self.judged = self.expected;
+            return Some(1);
+        }
+        self.pass_row(word, most)
+    }
+
+    #[inline(never)]
+    fn pass_row(&mut self, word: u16, most: u64) -> Option<u64> {
+        let mut end = self.expected + 1;
+        while end < self.top {
+            match self.slots[self.at(end)] {
+                0 => break,
+                like if like == word => end += 1,
+                _ => return None,
+            }
+        }
+        let count = end - self.expected;
+        if count > most {
+            return None;
+        }
+        for index in self.expected + 1..end {
+            let at = self.at(index);
+            self.slots[at] = 0;
+        }
+        self.expected = end;
+        self.judged = self.judged.max(end);
+        if end == self.top {
+            self.mark_ns = NEVER;
+            self.slack = 0;
+        }
+        Some(count)
+    }
+
+    /// Places a packet ahead of the expected one, if none is lost by that. How far behind the
+    /// latest it was; the deadline may have become earlier.
+    #[inline(never)]
+    pub(crate) fn place_common(
+        &mut self,
+        now: u64,
+        index: i64,
+        word: u16,
+        recovery: &Recovery,
+    ) -> Option<u64> {
+        let Recovery::SelectiveRepeat {
+            reorder_window_packets,
+            hole_timeout_ns,
+            ..
+        } = *recovery
+        else {
+            return None;
+        };
+        let ahead = (index - self.expected as i64) as u64;
+        let top = self.top.max(index as u64 + 1);
+        if ahead == 0
+            || ahead >= self.slots.len() as u64
+            || self.lost_before(top, reorder_window_packets) > self.judged
+            || !self.holes.is_empty()
+        {
+            return None;
+        }
+        let at = self.at(index as u64);
+        if self.slots[at] != 0 {
+            return None;
+        }
+        self.slots[at] = word;
+        self.top = top;
+        if self.mark_ns == NEVER {
+            self.mark = top;
+            self.mark_ns = now.saturating_add(hole_timeout_ns);
+        }
+        Some(top - (index as u64 + 1))
+    }
+
+    /// [`Arrivals::arrive`] for `count` packets in one, above 0: the last has a word of its own.
     pub(crate) fn arrive_row(
         &mut self,
         now: u64,
@@ -164,12 +257,13 @@ impl Arrivals {
                 self.slots[at] = words[usize::from(later + 1 == count)];
             }
             self.top = self.top.max(index + count);
+            self.slack += count - 1;
             if !self.holes.is_empty() {
                 self.holes.arrived(index..index + count);
             }
         }
         self.drain(deliver);
-        self.judge(now, u64::from(reorder_window_packets), hole_timeout_ns);
+        self.judge(now, reorder_window_packets, hole_timeout_ns);
         if is_duplicate {
             Arrival::Duplicate
         } else {
@@ -196,16 +290,23 @@ impl Arrivals {
         }
     }
 
+    /// What is missing before this is lost by distance: the latest arrival, `top - 1`, is a reorder
+    /// window or more ahead of it.
+    #[inline]
+    fn lost_before(&self, top: u64, reorder_window_packets: u32) -> u64 {
+        top.saturating_sub(u64::from(reorder_window_packets.max(1)) + self.slack)
+    }
+
     /// Finds what is lost by now: by distance here, by age in [`Arrivals::tick`].
     #[inline]
-    fn judge(&mut self, now: u64, reorder_window: u64, hole_timeout_ns: u64) {
-        // Lost: the latest arrival, top - 1, is a window or more ahead of it.
-        let end = self.top.saturating_sub(reorder_window.max(1));
+    fn judge(&mut self, now: u64, reorder_window_packets: u32, hole_timeout_ns: u64) {
+        let end = self.lost_before(self.top, reorder_window_packets);
         if self.judged < end {
             self.condemn(end);
         }
         if self.expected == self.top {
             self.mark_ns = NEVER;
+            self.slack = 0;
         } else if self.mark_ns == NEVER && self.judged < self.top {
             self.mark = self.top;
             self.mark_ns = now.saturating_add(hole_timeout_ns);

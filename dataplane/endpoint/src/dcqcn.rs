@@ -76,6 +76,12 @@ impl Limiter {
         }
     }
 
+    /// Whether the rate is below the link's.
+    #[inline]
+    pub(crate) fn limits(&self) -> bool {
+        self.is_limited
+    }
+
     /// When the next data packet may go; 0 when the link alone says so.
     #[inline]
     pub(crate) fn ready_ns(&self) -> u64 {

@@ -88,12 +88,28 @@ pub(crate) fn write_packet<const WHOLE: bool>(
     if extension > 0 {
         write_extension(&mut header[bth::HEADER_LEN..], head);
     }
-    let end = header_len + head.len + pad;
+    let to = head.bth.destination_qp;
+    finish::<WHOLE>(frame, at, header_len, to, head.place, head.len, pad)
+}
+
+/// Puts payload, padding and ICRC behind headers, where they have room. The BTH is at `bth_at`;
+/// `place` and `len` are those of [`Head`].
+#[inline]
+pub(crate) fn finish<const WHOLE: bool>(
+    frame: &mut [u8],
+    bth_at: usize,
+    header_len: usize,
+    destination_qp: Qpn,
+    place: u64,
+    len: usize,
+    pad: usize,
+) -> Emitted {
+    let end = header_len + len + pad;
     if WHOLE && frame.len() >= end + bth::ICRC_LEN {
-        let payload = pattern::payload(head.bth.destination_qp, head.place, head.len);
-        frame[header_len..header_len + head.len].copy_from_slice(payload);
+        let payload = pattern::payload(destination_qp, place, len);
+        frame[header_len..header_len + len].copy_from_slice(payload);
         frame[end - pad..end].fill(0);
-        seal(frame, at, end);
+        seal(frame, bth_at, end);
     }
     Emitted {
         header_len: header_len as u32,

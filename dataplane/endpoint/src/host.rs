@@ -5,11 +5,14 @@
 //! Guarantees: nothing allocates after the last [`Host::open_qp`]; a call costs the same however
 //! many connections are open; equal calls give equal frames.
 
+mod common;
 mod receive;
 mod rnr;
 mod settle;
 mod time;
 mod transmit;
+
+pub(crate) use common::Template;
 
 use std::collections::VecDeque;
 

@@ -184,7 +184,7 @@ fn read_body<'a, const WHOLE: bool>(
     if !is_right || !agrees || (len + pad) & 3 != 0 {
         return Err(Refusal::BadLength);
     }
-    let payload = if WHOLE {
+    let payload = if WHOLE && frame.len() >= end + bth::ICRC_LEN {
         frame.get(begin..begin + len)
     } else {
         None

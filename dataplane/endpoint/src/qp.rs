@@ -7,6 +7,7 @@ use packet::{Address, Qpn};
 use crate::config::{HostConfig, QpConfig};
 use crate::dcqcn::{Limiter, RateControl};
 use crate::event::FailReason;
+use crate::host::Template;
 use crate::receiver::Receiver;
 use crate::route::Route;
 use crate::sender::Sender;
@@ -16,6 +17,8 @@ pub(crate) struct Qp {
     pub(crate) local_qpn: Qpn,
     pub(crate) remote_qpn: Qpn,
     pub(crate) route: Route,
+    /// Headers of its middle packets.
+    pub(crate) common: Template,
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     pub(crate) limiter: Limiter,
@@ -45,6 +48,7 @@ impl Qp {
             local_qpn: qp.local_qpn,
             remote_qpn: qp.remote_qpn,
             route: Route::new(host, qp.remote_address, qp.udp_source_port),
+            common: Template::EMPTY,
             sender: Sender::new(qp.first_psn, host),
             receiver: Receiver::new(qp.remote_first_psn, host),
             limiter: Limiter::new(&host.rate_control, host.link_rate, host.slack_ns),

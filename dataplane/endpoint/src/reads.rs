@@ -19,6 +19,8 @@ struct Read {
     bytes: u64,
     /// The number of its first packet among all answers.
     base: u64,
+    /// When it was first sent.
+    sent_ns: u64,
 }
 
 /// What became of a packet of an answer.
@@ -67,12 +69,13 @@ impl Reads {
     }
 
     /// A request was sent for the first time.
-    pub(crate) fn push(&mut self, message: &Message) {
+    pub(crate) fn push(&mut self, now: u64, message: &Message) {
         self.queue.push_back(Read {
             first: message.first,
             end: message.end,
             bytes: message.bytes,
             base: self.end,
+            sent_ns: now,
         });
         self.end += message.end - message.first;
     }
@@ -91,6 +94,11 @@ impl Reads {
         let missing = missing.unwrap_or(read.end - 1);
         let is_begun = (read.first..read.end).any(has);
         Some((missing, is_begun))
+    }
+
+    /// When the READ that packet `index` lies in was first sent.
+    pub(crate) fn sent_ns(&self, index: u64) -> Option<u64> {
+        Some(self.containing(index)?.sent_ns)
     }
 
     /// One past the unbroken row of packets missing from `index` on, in its READ.

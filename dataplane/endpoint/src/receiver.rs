@@ -9,6 +9,7 @@ use packet::Psn;
 use crate::arrivals::{Arrival, Arrivals};
 use crate::config::HostConfig;
 use crate::responder::{Responder, Response};
+use crate::timers::NEVER;
 
 // A packet as a word: its length and one in the low 13 bits, and what it was.
 const TAKES_RECEIVE: u16 = 0x8000;
@@ -174,6 +175,38 @@ impl Receiver {
             inbox.ack_due = true;
         }
         arrival
+    }
+
+    /// Takes note of a full packet in the midst of a message, if that leaves nothing to be told.
+    /// How far behind the latest it was, and a time by which [`Receiver::tick`] is due.
+    #[inline]
+    pub(crate) fn arrive_common(
+        &mut self,
+        now: u64,
+        index: i64,
+        mtu_bytes: u32,
+        config: &HostConfig,
+    ) -> Option<(u64, u64)> {
+        let inbox = &mut self.inbox;
+        let arrivals = &mut self.arrivals;
+        let word = mtu_bytes as u16 + 1;
+        if index != arrivals.expected() as i64 {
+            let behind = arrivals.place_common(now, index, word, &config.recovery)?;
+            return Some((behind, arrivals.deadline()));
+        }
+        let most = inbox.ack_every.saturating_sub(inbox.unacknowledged + 1);
+        let behind = arrivals.top().saturating_sub(index as u64 + 1);
+        let count = arrivals.pass_common(word, u64::from(most))?;
+        inbox.unacknowledged += count as u32;
+        inbox.delivered_bytes += count * u64::from(mtu_bytes);
+        inbox.open_bytes += count * u64::from(mtu_bytes);
+        Some((behind, NEVER))
+    }
+
+    /// Whether no READ of the peer is to be answered.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.responder.is_empty()
     }
 
     /// Takes a READ request for packets `index..index + count`; `None` when the table of requests

@@ -60,6 +60,12 @@ impl Responder {
         });
     }
 
+    /// Whether nothing is to be answered, now or later.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
     /// Whether an answer is due, all before `expected` having arrived.
     #[inline]
     pub(crate) fn is_busy(&self, expected: u64) -> bool {

@@ -61,6 +61,9 @@ pub(crate) struct Sender {
     repairs: Repairs,
     /// One past the last packet that asked for an acknowledgement: only those are owed one.
     asked_end: u64,
+    /// Packets before this one are common: in the midst of their message and of the window, new,
+    /// wanting no answer. 0 whenever there may be something else to do.
+    common_end: u64,
     deadline_ns: u64,
     retries: u32,
     /// The packet for which the peer had no receive request; nothing is sent until the deadline.
@@ -82,6 +85,7 @@ impl Sender {
             reads: Reads::new(config),
             repairs: Repairs::new(),
             asked_end: 0,
+            common_end: 0,
             deadline_ns: NEVER,
             retries: 0,
             blocked: None,
@@ -101,6 +105,37 @@ impl Sender {
         let is_taken = self.flows.post(now, flow, config);
         self.enter_message(config);
         is_taken
+    }
+
+    /// The opcode of the next packet if it is a common one.
+    #[inline]
+    pub(crate) fn common_opcode(&self) -> Option<u8> {
+        if self.next >= self.common_end {
+            return None;
+        }
+        Some(self.current.verb.opcode(false, false).0)
+    }
+
+    /// Takes the next packet, which is a common one; its index.
+    #[inline]
+    pub(crate) fn take_common(&mut self) -> u64 {
+        let index = self.next;
+        self.next += 1;
+        self.sent_end = self.next;
+        index
+    }
+
+    /// How far the packets from `next` on are common ones.
+    #[inline]
+    fn common_from(&self, config: &HostConfig) -> u64 {
+        let is_inside = self.next > self.current.first && self.next < self.current.end;
+        if !is_inside || self.next != self.sent_end || self.current.verb == Verb::Read {
+            return 0;
+        }
+        // After each of them the window must still be open, or the last would have to ask.
+        let window = self.una + u64::from(config.window_packets);
+        let asked = self.asked_end + u64::from(config.ack_every_packets);
+        self.current.end.min(window).min(asked) - 1
     }
 
     /// Looks up the message that `next` lies in, unless it is at hand.
@@ -141,6 +176,7 @@ impl Sender {
     /// Takes the next thing to send: repairs first, then an announcement, then new data.
     #[inline]
     pub(crate) fn turn(&mut self, now: u64, config: &HostConfig) -> Option<Turn> {
+        self.common_end = 0;
         if self.blocked.is_some() {
             return None;
         }
@@ -184,6 +220,7 @@ impl Sender {
         if segment.ends {
             self.enter_message(config);
         }
+        self.common_end = self.common_from(config);
         Some(Turn::Packet(packet))
     }
 
@@ -194,7 +231,7 @@ impl Sender {
         self.next = message.end;
         self.sent_end = self.sent_end.max(self.next);
         if !is_repeat {
-            self.reads.push(&message);
+            self.reads.push(now, &message);
         }
         // The first packet of the answer is an answer.
         self.asks(now, index + 1, is_repeat, config);
@@ -272,6 +309,7 @@ impl Sender {
     /// Drops all flows and timers; returns how many flows were not complete.
     pub(crate) fn give_up(&mut self) -> u32 {
         let lost = self.flows.give_up(self.next);
+        self.common_end = 0;
         self.current = Message::none(self.next);
         self.repairs.acknowledge(u64::MAX);
         self.reads.clear();

@@ -32,10 +32,10 @@ impl Timers {
     /// Sees to it that `qp` comes up at `at` or earlier.
     #[inline]
     pub(crate) fn at_latest(&mut self, qp: u32, at: u64) {
-        let place = self.place[qp as usize];
         if at == NEVER {
             return;
         }
+        let place = self.place[qp as usize];
         if place == ABSENT {
             self.heap.push((at, qp));
             self.rise(self.heap.len() - 1);

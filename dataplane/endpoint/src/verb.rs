@@ -60,6 +60,12 @@ impl Verb {
     }
 }
 
+/// Whether a packet is in the midst of a SEND or WRITE.
+#[inline]
+pub(crate) fn is_middle(opcode: u8) -> bool {
+    opcode == 0x01 || opcode == 0x07
+}
+
 /// The opcode of a READ response, by its place in the answer.
 #[inline]
 pub(crate) fn response_opcode(begins: bool, ends: bool) -> Opcode {

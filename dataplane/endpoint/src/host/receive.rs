@@ -25,6 +25,9 @@ impl Host {
     /// payload and ICRC nothing is looked at.
     #[inline]
     pub fn receive_header(&mut self, now: u64, header: &[u8], wire_len: usize) {
+        if self.receive_common(now, header, wire_len) {
+            return self.advance(now);
+        }
         self.receive_as::<false>(now, header, wire_len);
     }
 

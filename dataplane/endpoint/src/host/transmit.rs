@@ -132,6 +132,15 @@ impl Host {
 
     #[inline]
     fn transmit_data<const WHOLE: bool>(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
+        if let Some(&id) = self.data_queue.front()
+            && let Some(emitted) = self.write_common::<WHOLE>(id, frame)
+        {
+            // Its turn is over, and there is more.
+            if self.data_queue.len() > 1 {
+                self.data_queue.rotate_left(1);
+            }
+            return Some(emitted);
+        }
         while let Some(id) = self.data_queue.pop_front() {
             let qp = &mut self.qps[id as usize];
             qp.in_data_queue = false;
@@ -242,6 +251,7 @@ impl Host {
         let emitted = frame::write_packet::<WHOLE>(frame, &mut qp.route, &head);
         let link_bytes = emitted.wire_len + self.config.frame_overhead_bytes;
         qp.limiter.sent(now, link_bytes);
+        self.learn_common(id, packet.opcode.0, frame, &emitted);
         emitted
     }
 

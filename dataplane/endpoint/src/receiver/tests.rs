@@ -7,7 +7,6 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::config::Recovery;
-use crate::timers::NEVER;
 
 const WINDOW: u32 = 64;
 const REORDER: u32 = 16;

@@ -57,6 +57,7 @@ impl Sender {
 
     /// The packet of `psn` is missing.
     pub(crate) fn request(&mut self, now: u64, psn: Psn, config: &HostConfig) -> Answer {
+        self.common_end = 0;
         let index = match self.outstanding(psn) {
             Err(answer) => return answer,
             Ok(index) => index,
@@ -73,6 +74,12 @@ impl Sender {
             } => {
                 // A request may cross the repair that answers the one before it.
                 let gap_ns = self.rtt.smoothed_ns().max(hole_timeout_ns / 2);
+                // A request takes many PSNs, so a peer that counts these takes one that is overtaken
+                // for lost. It is, once it is old; the peer asks again.
+                let sent_ns = self.reads.sent_ns(index);
+                if sent_ns.is_some_and(|at| now < at.saturating_add(gap_ns + hole_timeout_ns)) {
+                    return Answer::Stale;
+                }
                 if !self.repairs.request(index, now, gap_ns) {
                     return Answer::Stale;
                 }
@@ -95,6 +102,7 @@ impl Sender {
         wait_ns: u64,
         config: &HostConfig,
     ) -> Answer {
+        self.common_end = 0;
         let index = match self.outstanding(psn) {
             Err(answer) => return answer,
             Ok(index) => index,
@@ -121,6 +129,7 @@ impl Sender {
         len: u32,
         config: &HostConfig,
     ) -> (Answered, u64) {
+        self.common_end = 0;
         let distance = i64::from(psn.ahead_of(self.psn(self.una)));
         let index = self.una as i64 + distance;
         if self.reads.is_empty() {
@@ -153,6 +162,7 @@ impl Sender {
         self.una = una;
         if self.next < una {
             self.next = una;
+            self.common_end = 0;
             self.enter_message(config);
         }
         self.retries = 0;

@@ -45,6 +45,7 @@ impl Sender {
 
     /// Does what is due by `now`.
     pub(crate) fn tick(&mut self, now: u64, config: &HostConfig) -> Tick {
+        self.common_end = 0;
         if self.reads.deadline() <= now {
             self.reads.tick(now, config);
         }
