@@ -6,6 +6,7 @@
 use packet::{Address, MacAddr, Psn, Qpn, message};
 use thiserror::Error;
 
+use crate::background::Background;
 use crate::dcqcn::RateControl;
 use crate::units::{BitRate, PathMtu};
 use crate::verb::Verb;
@@ -118,6 +119,8 @@ pub struct HostConfig {
     pub dscp: u8,
     /// DSCP of congestion notifications, below 64: 48, as adapters send them.
     pub cnp_dscp: u8,
+    /// Traffic beside RoCE, if any.
+    pub background: Option<Background>,
     /// UDP port of spraycheck's messages.
     pub message_port: u16,
     /// Connections that it can hold; room for them is taken at the start.
@@ -153,6 +156,7 @@ impl HostConfig {
             ack_every_packets: 16,
             dscp: 26,
             cnp_dscp: 48,
+            background: None,
             message_port: message::DEFAULT_PORT,
             qps_max: 2000,
             flows_per_qp_max: 4,

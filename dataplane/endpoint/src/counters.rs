@@ -72,6 +72,12 @@ pub struct Counters {
     pub rate_cuts: u64,
     /// Payload that is not what was sent, or a write to the wrong place.
     pub payload_errors: u64,
+    /// Segments of background traffic sent, answers not counted.
+    pub background_sent: u64,
+    /// Segments of background traffic received.
+    pub background_received: u64,
+    /// Segments of background traffic sent and known to be lost.
+    pub background_lost: u64,
 
     /// Frames that do not parse.
     pub bad_frame: u64,
@@ -105,7 +111,7 @@ pub struct Counters {
 
 impl Counters {
     /// Every counter with its name, in the order of their declaration.
-    pub fn named(&self) -> [(&'static str, u64); 47] {
+    pub fn named(&self) -> [(&'static str, u64); 50] {
         // Naming every field makes a new one an error here until it is listed.
         let Counters {
             sent,
@@ -141,6 +147,9 @@ impl Counters {
             cnps_received,
             rate_cuts,
             payload_errors,
+            background_sent,
+            background_received,
+            background_lost,
             bad_frame,
             not_ours,
             not_roce,
@@ -190,6 +199,9 @@ impl Counters {
             ("cnps_received", cnps_received),
             ("rate_cuts", rate_cuts),
             ("payload_errors", payload_errors),
+            ("background_sent", background_sent),
+            ("background_received", background_received),
+            ("background_lost", background_lost),
             ("bad_frame", bad_frame),
             ("not_ours", not_ours),
             ("not_roce", not_roce),

@@ -11,6 +11,7 @@ mod rnr;
 mod settle;
 mod time;
 mod transmit;
+mod write;
 
 pub(crate) use common::Template;
 
@@ -19,6 +20,7 @@ use std::collections::VecDeque;
 use hdrhistogram::Histogram;
 use packet::Qpn;
 
+use crate::background::Stream;
 use crate::config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig};
 use crate::counters::Counters;
 use crate::event::{Event, OpenError, PostError};
@@ -38,6 +40,7 @@ pub struct Host {
     qps: Vec<Qp>,
     index: QpIndex,
     pacer: Pacer,
+    background: Option<Stream>,
     timers: Timers,
     /// Connections with data that their rate holds back, and until when.
     paced: Timers,
@@ -75,6 +78,7 @@ impl Host {
             config,
             qps: Vec::with_capacity(qps_max),
             index: QpIndex::new(qps_max),
+            background: config.background.map(|b| Stream::new(b, &config)),
             pacer: Pacer::new(config.link_rate, config.slack_ns),
             timers: Timers::new(qps_max),
             paced: Timers::new(qps_max),
@@ -155,6 +159,13 @@ impl Host {
         state.receiver.post_receives(count);
         self.settle(qp.0);
         Ok(())
+    }
+
+    /// Ends background traffic, which goes on for ever otherwise.
+    pub fn stop_background(&mut self) {
+        if let Some(stream) = &mut self.background {
+            stream.stop();
+        }
     }
 
     /// Bits per second that a connection may send at now: its link's rate unless

@@ -55,6 +55,7 @@
 //! ```
 
 mod arrivals;
+mod background;
 mod config;
 mod counters;
 pub mod dcqcn;
@@ -81,6 +82,7 @@ mod units;
 mod verb;
 pub mod workload;
 
+pub use background::Background;
 pub use config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig, Recovery};
 pub use counters::Counters;
 pub use dcqcn::RateControl;

@@ -4,20 +4,15 @@
 //! Payload is placed as it comes and never buffered. Only a receiver that is short of receive
 //! requests holds messages back, and says so.
 
+mod inbox;
+
 use packet::Psn;
 
 use crate::arrivals::{Arrival, Arrivals};
 use crate::config::HostConfig;
 use crate::responder::{Responder, Response};
 use crate::timers::NEVER;
-
-// A packet as a word: its length and one in the low 13 bits, and what it was.
-const TAKES_RECEIVE: u16 = 0x8000;
-const ENDS_MESSAGE: u16 = 0x4000;
-const ACK_REQ: u16 = 0x2000;
-const LEN: u16 = 0x1fff;
-/// In place of a length: the packet stands for one of an answer.
-const READ: u16 = LEN;
+use inbox::{ACK_REQ, ENDS_MESSAGE, Inbox, READ, TAKES_RECEIVE};
 
 /// A data packet in short.
 #[derive(Clone, Copy, Debug)]
@@ -48,76 +43,12 @@ pub(crate) struct Receiver {
     responder: Responder,
 }
 
-/// What has come in order.
-#[derive(Debug)]
-struct Inbox {
-    ack_every: u32,
-    /// In-order packets since the last acknowledgement.
-    unacknowledged: u32,
-    ack_due: bool,
-    not_ready_due: bool,
-    /// Receive requests posted; `None`: never short of them.
-    receives: Option<u32>,
-    /// Message sequence number: messages complete.
-    messages: u32,
-    delivered_bytes: u64,
-    reported_bytes: u64,
-    reported_messages: u32,
-    open_bytes: u64,
-}
-
-impl Inbox {
-    /// Takes the next packet in order; false when it needs a receive request and there is none.
-    #[inline]
-    fn take(&mut self, word: u16) -> bool {
-        if word & TAKES_RECEIVE != 0
-            && let Some(receives) = &mut self.receives
-        {
-            let Some(left) = receives.checked_sub(1) else {
-                self.not_ready_due = true;
-                return false;
-            };
-            *receives = left;
-        }
-        self.unacknowledged += 1;
-        let is_read = word & LEN == READ;
-        if !is_read {
-            let len = u64::from(word & LEN) - 1;
-            self.delivered_bytes += len;
-            self.open_bytes += len;
-        }
-        if word & ENDS_MESSAGE != 0 {
-            self.messages = self.messages.wrapping_add(1);
-            if !is_read {
-                self.reported_messages += 1;
-                self.reported_bytes += self.open_bytes;
-                self.open_bytes = 0;
-            }
-        }
-        if word & ACK_REQ != 0 || self.unacknowledged >= self.ack_every {
-            self.ack_due = true;
-        }
-        true
-    }
-}
-
 impl Receiver {
     pub(crate) fn new(first_psn: Psn, config: &HostConfig) -> Receiver {
         Receiver {
             first_psn,
             arrivals: Arrivals::new(config.receive_window_packets, &config.recovery),
-            inbox: Inbox {
-                ack_every: config.ack_every_packets,
-                unacknowledged: 0,
-                ack_due: false,
-                not_ready_due: false,
-                receives: None,
-                messages: 0,
-                delivered_bytes: 0,
-                reported_bytes: 0,
-                reported_messages: 0,
-                open_bytes: 0,
-            },
+            inbox: Inbox::new(config.ack_every_packets),
             responder: Responder::new(),
         }
     }

@@ -1,7 +1,7 @@
 //! The two sets of settings that everything starts from.
 
 use super::{FaultList, LinkList, TestbedConfig};
-use crate::choice::{Announce, Evidence, Mark, Preset, Recovery, Spray, Tie, Workload};
+use crate::choice::{Announce, Evidence, Mark, Preset, Recovery, Ring, Spray, Tie, Workload};
 use crate::quantity::{Bytes, Probability, Rate, Time};
 
 /// The longest step of fabric time: a stalled machine then fires no timeouts.
@@ -30,6 +30,9 @@ impl TestbedConfig {
             alpha: Probability::new(detector::rules::DEFAULT_ALPHA).unwrap_or_default(),
             announce: Announce::Host,
             recovery: Recovery::SelectiveRepeat,
+            ring: Ring::Steps,
+            background: Probability::default(),
+            background_adapts: false,
             seed: 1,
             faults: FaultList::default(),
             disabled: LinkList::default(),
@@ -46,6 +49,9 @@ impl TestbedConfig {
             hold_down: Time::new(10_000_000),
             // Marking slows senders that heed it, and the calibrated noise is that of full load.
             ecn: false,
+            dcqcn: None,
+            qp_rate: None,
+            flows: None,
             sensitivity: None,
             p_min: None,
             pcap_dir: None,

@@ -2,10 +2,11 @@
 //!
 //! Called by drivers for every frame; a frame that is not right moves one counter and nothing else.
 
-use packet::Psn;
+use packet::{Kind, Psn};
 
 use super::Host;
 use crate::arrivals::Arrival;
+use crate::background::{self, Segment};
 use crate::event::FailReason;
 use crate::frame::{Reth, SYNDROME_ACK, SYNDROME_NAK_SEQUENCE, SYNDROME_NOT_READY};
 use crate::incoming::{self, Body, Data, Refusal};
@@ -37,6 +38,7 @@ impl Host {
         self.counters.frames_received += 1;
         let packet = match incoming::read::<WHOLE>(frame, wire_len, &self.config) {
             Ok(packet) => packet,
+            Err(Refusal::NotRoce) if self.receive_background(frame, wire_len) => return,
             Err(refusal) => return self.refuse(refusal),
         };
         let Some(id) = self.index.get(packet.destination_qp) else {
@@ -213,6 +215,33 @@ impl Host {
                 counters.out_of_order_distance_max = most.max(ahead);
             }
         }
+    }
+
+    /// Takes a segment of background traffic; false when it is none of ours.
+    #[cold]
+    fn receive_background(&mut self, frame: &[u8], wire_len: usize) -> bool {
+        let Some(stream) = &mut self.background else {
+            return false;
+        };
+        let Ok(parsed) = packet::parse(frame, wire_len, self.config.message_port) else {
+            return false;
+        };
+        let at = usize::from(parsed.transport);
+        let is_ours = parsed.kind == Kind::Ports
+            && parsed.protocol == background::TCP
+            && parsed.destination == self.config.address;
+        let len = usize::from(parsed.end).checked_sub(at + background::HEADER_LEN);
+        let (true, Some(len), Some(segment)) = (is_ours, len, frame.get(at..)) else {
+            return false;
+        };
+        match stream.receive(parsed.source, segment, len) {
+            None => return false,
+            Some(Segment::Data) => self.counters.background_received += 1,
+            Some(Segment::Answer { lost }) => {
+                self.counters.background_lost += u64::from(lost);
+            }
+        }
+        true
     }
 
     #[cold]

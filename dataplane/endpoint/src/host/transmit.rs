@@ -2,19 +2,14 @@
 //!
 //! Called by drivers in a loop, as long as there is room for frames and the link is free.
 
-use packet::Opcode;
-use packet::bth::BthFields;
-use packet::message::{Header, MessageKind};
+use packet::message::MessageKind;
 
 use super::Host;
-use crate::flows::Announcement;
-use crate::frame::{self, Emitted, HEADER_ROOM, Head, Reth};
+use crate::frame::{self, Emitted, HEADER_ROOM};
 use crate::frame::{SYNDROME_ACK, SYNDROME_NAK_SEQUENCE, SYNDROME_NOT_READY};
-use crate::pattern;
 use crate::receiver::Notice;
-use crate::responder::Response;
-use crate::sender::{Packet, Turn};
-use crate::verb;
+use crate::sender::Turn;
+use crate::timers::NEVER;
 
 impl Host {
     /// Writes the next frame that is due, acknowledgements first, then connections in turn.
@@ -41,6 +36,11 @@ impl Host {
         if now < self.pacer.ready_ns() {
             return None;
         }
+        if self.background.is_some()
+            && let Some(emitted) = self.transmit_background(now, frame)
+        {
+            return Some(emitted);
+        }
         self.release_paced();
         if self.sendable == 0 {
             return None;
@@ -62,12 +62,28 @@ impl Host {
     /// `None` when there is nothing to send.
     #[inline]
     pub fn next_transmit(&self, now: u64) -> Option<u64> {
-        let at = if self.sendable > 0 {
+        let mut at = if self.sendable > 0 {
             now
         } else {
-            self.paced.first()?.0.max(now)
+            self.paced.first().map_or(NEVER, |(at, _)| at)
         };
-        Some(at.max(self.pacer.ready_ns()))
+        if let Some(stream) = &self.background {
+            at = at.min(stream.ready_ns());
+        }
+        (at != NEVER).then(|| at.max(now).max(self.pacer.ready_ns()))
+    }
+
+    #[cold]
+    fn transmit_background(&mut self, now: u64, frame: &mut [u8]) -> Option<Emitted> {
+        let stream = self.background.as_mut()?;
+        if stream.ready_ns() > now {
+            return None;
+        }
+        let overhead = self.config.frame_overhead_bytes;
+        let emitted = stream.transmit(now, frame, overhead)?;
+        self.counters.background_sent += u64::from(emitted.wire_len > emitted.header_len);
+        self.pacer.spend(now, emitted.wire_len + overhead);
+        Some(emitted)
     }
 
     fn transmit_control<const WHOLE: bool>(
@@ -185,107 +201,5 @@ impl Host {
             }
             Turn::Packet(packet) => Some(self.write_packet::<WHOLE>(now, id, &packet, frame)),
         }
-    }
-
-    fn write_message(
-        &mut self,
-        id: u32,
-        kind: MessageKind,
-        flow: &Announcement,
-        frame: &mut [u8],
-    ) -> Emitted {
-        let qp = &mut self.qps[id as usize];
-        let header = Header {
-            kind,
-            flags: 0,
-            destination_qp: qp.remote_qpn,
-            first_psn: qp.sender.psn(flow.first),
-            mtu_bytes: self.config.mtu.bytes(),
-            packets: flow.packets,
-            bytes: 0,
-            flow_id: flow.flow_id,
-            fanout: 0,
-            repetition: 0,
-            epoch: 0,
-        };
-        frame::write_message(frame, &mut qp.route, self.config.message_port, &header)
-    }
-
-    #[inline]
-    fn write_packet<const WHOLE: bool>(
-        &mut self,
-        now: u64,
-        id: u32,
-        packet: &Packet,
-        frame: &mut [u8],
-    ) -> Emitted {
-        let qp = &mut self.qps[id as usize];
-        let to = qp.remote_qpn;
-        let head = Head {
-            bth: BthFields {
-                opcode: packet.opcode,
-                destination_qp: to,
-                psn: qp.sender.psn(packet.index),
-                ack_req: packet.ack_req,
-                pad: (packet.len.wrapping_neg() & 3) as u8,
-            },
-            reth: packet.reth.map(|(address, message_bytes)| Reth {
-                address,
-                message_bytes,
-            }),
-            aeth: None,
-            immediate: packet
-                .has_immediate
-                .then(|| pattern::immediate(to, packet.index)),
-            place: packet.index,
-            len: packet.len as usize,
-        };
-        let counters = &mut self.counters;
-        if packet.opcode == Opcode::READ_REQUEST {
-            counters.read_requests_sent += 1;
-        } else {
-            counters.sent += 1;
-            counters.sent_bytes += u64::from(packet.len);
-            counters.retransmitted += u64::from(packet.is_repeat);
-        }
-        let emitted = frame::write_packet::<WHOLE>(frame, &mut qp.route, &head);
-        let link_bytes = emitted.wire_len + self.config.frame_overhead_bytes;
-        qp.limiter.sent(now, link_bytes);
-        self.learn_common(id, packet.opcode.0, frame, &emitted);
-        emitted
-    }
-
-    fn write_response<const WHOLE: bool>(
-        &mut self,
-        now: u64,
-        id: u32,
-        response: &Response,
-        frame: &mut [u8],
-    ) -> Emitted {
-        let qp = &mut self.qps[id as usize];
-        let has_aeth = response.begins || response.ends;
-        let head = Head {
-            bth: BthFields {
-                opcode: verb::response_opcode(response.begins, response.ends),
-                destination_qp: qp.remote_qpn,
-                psn: qp.receiver.psn(response.index),
-                ack_req: false,
-                pad: (response.len.wrapping_neg() & 3) as u8,
-            },
-            reth: None,
-            aeth: has_aeth.then(|| (SYNDROME_ACK, qp.receiver.messages())),
-            immediate: None,
-            place: pattern::RESPONSES + response.index,
-            len: response.len as usize,
-        };
-        let counters = &mut self.counters;
-        counters.sent += 1;
-        counters.responses_sent += 1;
-        counters.sent_bytes += u64::from(response.len);
-        counters.retransmitted += u64::from(response.is_repeat);
-        let emitted = frame::write_packet::<WHOLE>(frame, &mut qp.route, &head);
-        let link_bytes = emitted.wire_len + self.config.frame_overhead_bytes;
-        qp.limiter.sent(now, link_bytes);
-        emitted
     }
 }

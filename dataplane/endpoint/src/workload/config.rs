@@ -25,18 +25,21 @@ pub enum WorkloadKind {
     Incast,
     /// Leaves 2j and 2j + 1 send to each other, host by host; an odd last leaf is idle.
     Pairs,
+    /// The flows of a trace, each at its time, whatever the others do.
+    Trace,
     /// Nothing.
     Idle,
 }
 
 impl WorkloadKind {
     /// All of them, in the order of the documentation.
-    pub const ALL: [WorkloadKind; 6] = [
+    pub const ALL: [WorkloadKind; 7] = [
         WorkloadKind::AllToAll,
         WorkloadKind::RingAllReduce,
         WorkloadKind::Permutation,
         WorkloadKind::Incast,
         WorkloadKind::Pairs,
+        WorkloadKind::Trace,
         WorkloadKind::Idle,
     ];
 
@@ -48,6 +51,7 @@ impl WorkloadKind {
             WorkloadKind::Permutation => "permutation",
             WorkloadKind::Incast => "incast",
             WorkloadKind::Pairs => "pairs",
+            WorkloadKind::Trace => "trace",
             WorkloadKind::Idle => "idle",
         }
     }
@@ -151,6 +155,9 @@ impl WorkloadConfig {
         }
         if !(1..=MESSAGE_BYTES_MAX).contains(&self.message_bytes) {
             return wrong("message_bytes", self.message_bytes, "1 to 2^31");
+        }
+        if self.kind == WorkloadKind::Trace {
+            return Ok(());
         }
         if self.bytes > 1 << 50 || self.step_bytes() < u64::from(self.qps) {
             let want = "a byte or more for each connection and step, and at most 2^50";
