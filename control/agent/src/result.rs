@@ -206,9 +206,9 @@ pub struct Flows {
     /// How far behind the latest a packet came at most, in packets.
     #[serde(default)]
     pub out_of_order_max: u64,
-    /// Fabric time at which the last flow was complete.
+    /// Fabric time at which the last flow was complete, in microseconds.
     #[serde(default)]
-    pub ended_ms: f64,
+    pub ended_us: u64,
     /// Wrong bytes, wrong checksums and the like at hosts: above 0, something is broken.
     #[serde(default)]
     pub host_errors: u64,

@@ -73,7 +73,7 @@ pub fn result(
             received_bytes: outcome.flows.received_bytes,
             cnps: outcome.flows.cnps,
             out_of_order_max: outcome.flows.out_of_order_max,
-            ended_ms: outcome.flows.ended_ns as f64 / 1e6,
+            ended_us: outcome.flows.ended_ns / 1000,
             host_errors: outcome.host_errors,
         },
         noise: Noise {

@@ -87,7 +87,7 @@ fn result() -> TestbedResult {
             received_bytes: 7 << 30,
             cnps: 0,
             out_of_order_max: 12,
-            ended_ms: 801.5,
+            ended_us: 801_500,
             host_errors: 0,
         },
         noise: Noise {
