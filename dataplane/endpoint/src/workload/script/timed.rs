@@ -43,6 +43,9 @@ impl Script {
 
     /// When [`Script::on_time`] has something to do; `None` when events alone drive the script.
     pub fn next_start(&self) -> Option<u64> {
+        if !self.is_timed() {
+            return None;
+        }
         let lanes = self.lanes.iter().filter(|lane| lane.has_room());
         lanes
             .filter_map(|lane| Some(lane.timed.front()?.start_ns))
