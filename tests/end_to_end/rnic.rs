@@ -147,7 +147,7 @@ fn a_trace_and_background_traffic_run() {
         path,
         "--background",
         "0.3",
-        "--background-adapts",
+        "--background-aimd",
         "--fail",
         "none",
         "--json",

@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(
             "all2all".parse::<Workload>().unwrap_err().to_string(),
             "\"all2all\" is no workload; did you mean \"all-to-all\"? Otherwise choose one of \
-             all-to-all, ring-allreduce, permutation, incast, pairs, idle"
+             all-to-all, ring-allreduce, permutation, incast, pairs, trace, idle"
         );
         assert_eq!(
             "fast".parse::<Tie>().unwrap_err().to_string(),

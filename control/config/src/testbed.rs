@@ -117,7 +117,7 @@ settings! {
         /// TCP-like traffic of each host beside RoCE, as a part of its link's rate; never measured.
         background: Probability,
         /// Whether background traffic halves its rate for loss and grows otherwise.
-        background_adapts: bool,
+        background_aimd: bool,
         /// Seed of everything that is left to chance.
         seed: u64,
         /// Faults of links, each like `leaf3>spine5:drop=0.01`.

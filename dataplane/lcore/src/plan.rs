@@ -94,7 +94,7 @@ impl Plan<'_> {
             to: Some(fabric.hosts[(index + far) % hosts].address),
             from: Some(fabric.hosts[(index + hosts - far) % hosts].address),
             rate,
-            adapts: self.config.background_adapts,
+            adapts: self.config.background_aimd,
         })
     }
 

@@ -102,7 +102,7 @@ pub(crate) struct TestbedArgs {
     background: Option<Probability>,
     /// Background traffic halves its rate for loss, and grows otherwise
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true, help_heading = "Traffic")]
-    background_adapts: Option<bool>,
+    background_aimd: Option<bool>,
     /// Flows of workload trace: CSV with start (ns), source, destination (h3.0), bytes
     #[arg(long, value_name = "F", help_heading = "Traffic")]
     flows: Option<PathBuf>,
@@ -220,7 +220,7 @@ impl TestbedArgs {
             qp_rate: self.qp_rate,
             ring: self.ring,
             background: self.background,
-            background_adapts: self.background_adapts,
+            background_aimd: self.background_aimd,
             flows: self.flows.clone(),
             seed: self.seed,
             faults,

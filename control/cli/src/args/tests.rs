@@ -50,7 +50,7 @@ fn every_flag_lands_in_its_setting() {
          --fail leaf3>spine2:drop=0.01 --fail leaf0-spine0:delay=5us --disable leaf1>spine1 \
          --limit 5s --pcap-dir /tmp/captures --queue-limit 2MiB --window-packets 32 --step 5us \
          --burst 16 --interleave --message-port 4000 --link-state 50ms --hold-down 20ms --ecn \
-         --trace /tmp/trace --dcqcn hpcc --ring flows --background 0.25 --background-adapts \
+         --trace /tmp/trace --dcqcn hpcc --ring flows --background 0.25 --background-aimd \
          --socket /tmp/socket --json - -- --log-level=debug",
     )
     .unwrap();
@@ -66,7 +66,7 @@ fn every_flag_lands_in_its_setting() {
         "window_packets": 32, "step": "5us", "burst": 16, "interleave": true,
         "message_port": 4000, "link_state": "50ms", "hold_down": "20ms", "ecn": true, "sensitivity": 0.65, "p_min": 100,
         "dcqcn": "hpcc",
-        "ring": "flows", "background": "0.25", "background_adapts": true,
+        "ring": "flows", "background": "0.25", "background_aimd": true,
         "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket",
     });
     assert_eq!(json, expected);

@@ -32,7 +32,7 @@ impl TestbedConfig {
             recovery: Recovery::SelectiveRepeat,
             ring: Ring::Steps,
             background: Probability::default(),
-            background_adapts: false,
+            background_aimd: false,
             seed: 1,
             faults: FaultList::default(),
             disabled: LinkList::default(),
