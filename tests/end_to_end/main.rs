@@ -6,6 +6,7 @@
 mod namespaces;
 mod oracle;
 mod replay;
+mod rnic;
 mod run;
 mod show;
 mod testbed;

@@ -251,6 +251,21 @@ pub struct Flows {
     pub retransmitted: u64,
     /// Of those, packets that had arrived after all.
     pub spurious_retransmits: u64,
+    /// Data packets sent, first and again.
+    #[serde(default)]
+    pub sent: u64,
+    /// Payload bytes that arrived, each once and compared.
+    #[serde(default)]
+    pub received_bytes: u64,
+    /// Congestion notifications that senders received.
+    #[serde(default)]
+    pub cnps: u64,
+    /// How far behind the latest a packet came at most, in packets.
+    #[serde(default)]
+    pub out_of_order_max: u64,
+    /// Fabric time at which the last flow was complete, in microseconds.
+    #[serde(default)]
+    pub ended_us: u64,
     /// Wrong bytes, wrong checksums and the like at hosts: above 0, something is broken.
     #[serde(default)]
     pub host_errors: u64,

@@ -104,6 +104,8 @@ choice! {
         Incast = "incast",
         /// Hosts in pairs, both ways.
         Pairs = "pairs",
+        /// The flows of a file, each at its time.
+        Trace = "trace",
         /// Nobody.
         Idle = "idle",
     }
@@ -189,6 +191,30 @@ choice! {
     }
 }
 
+choice! {
+    /// How the bytes of a ring-allreduce are counted.
+    Ring, "ring accounting", {
+        /// 2(n - 1) steps of 1/n of the bytes, each after the one before at the neighbour.
+        Steps = "steps",
+        /// The bytes as one flow per QP to the neighbour: the paper's 2 GiB over 2 QPs.
+        Flows = "flows",
+    }
+}
+
+choice! {
+    /// How hosts heed congestion marks.
+    Dcqcn, "set of DCQCN parameters", {
+        /// Not at all.
+        Off = "off",
+        /// With the publication's parameters.
+        Paper = "paper",
+        /// With those of the public HPCC simulator.
+        Hpcc = "hpcc",
+        /// With an adapter's defaults.
+        Vendor = "vendor",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -213,7 +239,7 @@ mod tests {
         assert_eq!(
             "all2all".parse::<Workload>().unwrap_err().to_string(),
             "\"all2all\" is no workload; did you mean \"all-to-all\"? Otherwise choose one of \
-             all-to-all, ring-allreduce, permutation, incast, pairs, idle"
+             all-to-all, ring-allreduce, permutation, incast, pairs, trace, idle"
         );
         assert_eq!(
             "fast".parse::<Tie>().unwrap_err().to_string(),

@@ -18,7 +18,9 @@ pub mod switch_file;
 pub mod testbed;
 
 pub use bench::BenchCase;
-pub use choice::{Announce, Evidence, Mark, PathTest, Preset, Recovery, Spray, Tie, Workload};
+pub use choice::{
+    Announce, Dcqcn, Evidence, Mark, PathTest, Preset, Recovery, Ring, Spray, Tie, Workload,
+};
 pub use error::ConfigError;
 pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fault::{FaultSpec, LinkFault};

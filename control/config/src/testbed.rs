@@ -14,7 +14,9 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::choice::{Announce, Evidence, Mark, PathTest, Preset, Recovery, Spray, Tie, Workload};
+use crate::choice::{
+    Announce, Dcqcn, Evidence, Mark, PathTest, Preset, Recovery, Ring, Spray, Tie, Workload,
+};
 use crate::quantity::{Bytes, Probability, Rate, Time};
 
 pub use lists::{FaultList, LinkList};
@@ -116,6 +118,12 @@ settings! {
         counter_bits: u32,
         /// How hosts recover lost packets.
         recovery: Recovery,
+        /// How the bytes of a ring-allreduce are counted.
+        ring: Ring,
+        /// TCP-like traffic of each host beside RoCE, as a part of its link's rate; never measured.
+        background: Probability,
+        /// Whether background traffic halves its rate for loss and grows otherwise.
+        background_aimd: bool,
         /// Seed of everything that is left to chance.
         seed: u64,
         /// Faults of links, each like `leaf3>spine5:drop=0.01`.
@@ -145,6 +153,12 @@ settings! {
         ecn: bool,
     }
     optional {
+        /// How hosts heed congestion marks; `paper` with `ecn`, otherwise `off`, unless said.
+        dcqcn: Dcqcn,
+        /// A rate that no QP exceeds, in place of DCQCN.
+        qp_rate: Rate,
+        /// The flows of workload `trace`: CSV of start (ns), source, destination, bytes.
+        flows: PathBuf,
         /// s of the paper's threshold lambda - s*sqrt(N/k), for receive-only evidence; otherwise
         /// the threshold follows from the policy's noise and `alpha`.
         sensitivity: f64,

@@ -61,6 +61,7 @@ fn run(qps: u32, batch: usize, room: usize) -> ([f64; 4], u64, u64) {
     let bytes = PACKETS / u64::from(qps) * 4096;
     for qp in 0..qps {
         let flow = Flow {
+            verb: endpoint::Verb::Write,
             flow_id: 1,
             bytes,
             message_bytes: 1 << 20,

@@ -6,7 +6,10 @@
 use packet::{Address, MacAddr, Psn, Qpn, message};
 use thiserror::Error;
 
+use crate::background::Background;
+use crate::dcqcn::RateControl;
 use crate::units::{BitRate, PathMtu};
+use crate::verb::Verb;
 
 /// Largest RDMA message (IBTA volume 1, 9.7.8): 2 GiB.
 pub const MESSAGE_BYTES_MAX: u64 = 1 << 31;
@@ -47,6 +50,11 @@ impl Recovery {
 
     /// Go-back-N with IRN's higher timeout.
     pub const GO_BACK_N: Recovery = Recovery::GoBackN { rto_ns: 320_000 };
+
+    /// Whether receivers take packets in any order.
+    pub(crate) const fn is_selective(&self) -> bool {
+        matches!(self, Recovery::SelectiveRepeat { .. })
+    }
 
     /// The same with every time multiplied: a testbed on shared cores is slower than a fabric.
     pub const fn slowed(self, factor: u64) -> Recovery {
@@ -95,12 +103,24 @@ pub struct HostConfig {
     pub receive_window_packets: u32,
     /// Loss recovery.
     pub recovery: Recovery,
+    /// How fast each connection may send, beside the link's rate.
+    pub rate_control: RateControl,
     /// Timeouts in a row without progress after which a connection fails (IBTA allows 7).
     pub retry_max: u32,
+    /// Receiver-not-ready NAKs in a row after which a connection fails; 7 is no limit (IBTA
+    /// volume 1, 9.7.5.2.8).
+    pub rnr_retry_max: u32,
+    /// How long a peer waits before it tries again where no receive request is posted: the code
+    /// of table 45, 0 to 31. 12 is 640 us.
+    pub rnr_timer: u8,
     /// A receiver acknowledges every so many packets, and where the sender asks for it.
     pub ack_every_packets: u32,
     /// DSCP of all its packets, below 64. They are all ECN-capable, ECT(0).
     pub dscp: u8,
+    /// DSCP of congestion notifications, below 64: 48, as adapters send them.
+    pub cnp_dscp: u8,
+    /// Traffic beside RoCE, if any.
+    pub background: Option<Background>,
     /// UDP port of spraycheck's messages.
     pub message_port: u16,
     /// Connections that it can hold; room for them is taken at the start.
@@ -129,9 +149,14 @@ impl HostConfig {
             window_packets: 64,
             receive_window_packets: 4096,
             recovery: Recovery::SELECTIVE_REPEAT,
+            rate_control: RateControl::Off,
             retry_max: 7,
+            rnr_retry_max: 7,
+            rnr_timer: 12,
             ack_every_packets: 16,
             dscp: 26,
+            cnp_dscp: 48,
+            background: None,
             message_port: message::DEFAULT_PORT,
             qps_max: 2000,
             flows_per_qp_max: 4,
@@ -155,8 +180,10 @@ impl HostConfig {
         if self.ack_every_packets == 0 {
             return wrong("ack_every_packets", 0, "1 or more");
         }
-        if self.dscp > 63 {
-            return wrong("dscp", self.dscp.into(), "0 to 63");
+        for (key, dscp) in [("dscp", self.dscp), ("cnp_dscp", self.cnp_dscp)] {
+            if dscp > 63 {
+                return wrong(key, dscp.into(), "0 to 63");
+            }
         }
         if self.qps_max == 0 || self.qps_max > 1 << 20 {
             return wrong("qps_max", self.qps_max.into(), "1 to 2^20");
@@ -170,6 +197,12 @@ impl HostConfig {
         }
         if self.retry_max > 255 {
             return wrong("retry_max", self.retry_max.into(), "0 to 255");
+        }
+        if self.rnr_timer > 31 {
+            return wrong("rnr_timer", self.rnr_timer.into(), "0 to 31");
+        }
+        if let Err((key, value, want)) = self.rate_control.check() {
+            return wrong(key, value, want);
         }
         let (shortest, longest) = match self.recovery {
             Recovery::SelectiveRepeat {
@@ -220,15 +253,19 @@ pub struct QpConfig {
     pub remote_first_psn: Psn,
 }
 
-/// Bytes to write to the peer, as one or more RDMA WRITE messages in a row.
+/// Bytes to move to the peer (READ: from it), as one or more messages in a row.
 #[derive(Clone, Copy, Debug)]
 pub struct Flow {
+    /// The operation of its messages.
+    pub verb: Verb,
     /// The caller's name for it, in its event and its announcement.
     pub flow_id: u64,
     /// Payload bytes, above zero.
     pub bytes: u64,
-    /// Bytes of each message but the last: 1 to 2^31.
+    /// Bytes of each message but the last: 1 to 2^31. A READ is cut into requests of at most a
+    /// quarter of the window, so that several are under way.
     pub message_bytes: u64,
-    /// Whether an `open` message tells the switches about it first.
+    /// Whether an `open` message tells the switches about it first, and a `withdraw` should it
+    /// fail. Of no effect on a READ.
     pub announce: bool,
 }

@@ -7,7 +7,7 @@ use crate::units::QpId;
 /// Something that happened on a connection. Polled by the driver of the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
-    /// Every packet of a flow is acknowledged.
+    /// Every packet of a flow is acknowledged; of a READ, every byte has arrived.
     SendComplete {
         /// Its connection.
         qp: QpId,
@@ -18,7 +18,7 @@ pub enum Event {
         /// When its last acknowledgement arrived.
         ended_ns: u64,
     },
-    /// Messages from the peer are complete: every byte of them and before them has arrived.
+    /// Messages that the peer has sent or written are complete: every byte of them and before them has arrived.
     /// One event may stand for several messages.
     Received {
         /// The connection.
@@ -44,6 +44,8 @@ pub enum Event {
 pub enum FailReason {
     /// More timeouts in a row without progress than `retry_max`.
     RetriesExceeded,
+    /// More answers in a row that no receive request is posted than `rnr_retry_max`.
+    ReceiverNotReady,
 }
 
 /// Why a connection was not opened.

@@ -57,12 +57,17 @@ impl Holes {
         self.table.clear();
     }
 
-    /// Packet `index` has arrived, and all before `expected`.
+    /// These packets have arrived.
     #[inline]
-    pub(crate) fn arrived(&mut self, index: u64, expected: u64) {
+    pub(crate) fn arrived(&mut self, row: std::ops::Range<u64>) {
+        self.table.retain(|hole| !row.contains(&hole.index));
+    }
+
+    /// All before `expected` have arrived.
+    #[inline]
+    pub(crate) fn passed(&mut self, expected: u64) {
         if !self.table.is_empty() {
-            self.table
-                .retain(|hole| hole.index >= expected && hole.index != index);
+            self.table.retain(|hole| hole.index >= expected);
         }
     }
 
@@ -126,7 +131,7 @@ mod tests {
             now = holes.deadline();
         }
         assert_eq!(asked, [(0, 5), (100, 5), (300, 5), (700, 5)]);
-        holes.arrived(5, 0);
+        holes.arrived(5..6);
         assert!(holes.is_empty());
     }
 }

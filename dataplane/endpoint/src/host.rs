@@ -5,15 +5,22 @@
 //! Guarantees: nothing allocates after the last [`Host::open_qp`]; a call costs the same however
 //! many connections are open; equal calls give equal frames.
 
+mod common;
 mod receive;
+mod rnr;
+mod settle;
 mod time;
 mod transmit;
+mod write;
+
+pub(crate) use common::Template;
 
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
 use packet::Qpn;
 
+use crate::background::Stream;
 use crate::config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig};
 use crate::counters::Counters;
 use crate::event::{Event, OpenError, PostError};
@@ -33,7 +40,12 @@ pub struct Host {
     qps: Vec<Qp>,
     index: QpIndex,
     pacer: Pacer,
+    background: Option<Stream>,
     timers: Timers,
+    /// Connections with data that their rate holds back, and until when.
+    paced: Timers,
+    /// The latest time that was given.
+    now: u64,
     /// Connections that may have data, control or events; each stands once in each.
     data_queue: VecDeque<u32>,
     control_queue: VecDeque<u32>,
@@ -66,8 +78,11 @@ impl Host {
             config,
             qps: Vec::with_capacity(qps_max),
             index: QpIndex::new(qps_max),
+            background: config.background.map(|b| Stream::new(b, &config)),
             pacer: Pacer::new(config.link_rate, config.slack_ns),
             timers: Timers::new(qps_max),
+            paced: Timers::new(qps_max),
+            now: 0,
             data_queue: VecDeque::with_capacity(qps_max),
             control_queue: VecDeque::with_capacity(qps_max),
             event_queue: VecDeque::with_capacity(qps_max),
@@ -125,8 +140,38 @@ impl Host {
         if !state.sender.post(now, flow, &self.config) {
             return Err(PostError::Full(qp));
         }
+        self.advance(now);
         self.settle(qp.0);
         Ok(())
+    }
+
+    /// Posts `count` receive requests on a connection. Before the first call it never lacks any;
+    /// from then on each message of the peer that takes one waits until there is one.
+    ///
+    /// # Errors
+    /// When there is no such connection, or it has failed.
+    pub fn post_receives(&mut self, qp: QpId, count: u32) -> Result<(), PostError> {
+        let state = self.qps.get_mut(qp.0 as usize);
+        let state = state.ok_or(PostError::UnknownQp(qp))?;
+        if state.failed.is_some() {
+            return Err(PostError::Failed(qp));
+        }
+        state.receiver.post_receives(count);
+        self.settle(qp.0);
+        Ok(())
+    }
+
+    /// Ends background traffic, which goes on for ever otherwise.
+    pub fn stop_background(&mut self) {
+        if let Some(stream) = &mut self.background {
+            stream.stop();
+        }
+    }
+
+    /// Bits per second that a connection may send at now: its link's rate unless
+    /// [`RateControl`](crate::RateControl) says less.
+    pub fn rate_of(&self, qp: QpId) -> Option<u64> {
+        self.qps.get(qp.0 as usize).map(|qp| qp.limiter.rate())
     }
 
     /// The next event, if any. Events wait in bounded room: a flow keeps its place in its
@@ -165,37 +210,6 @@ impl Host {
             self.event_queue.pop_front();
         }
         None
-    }
-
-    /// Brings the host's queues and timers up to date after a change in connection `id`.
-    #[inline]
-    fn settle(&mut self, id: u32) {
-        let qp = &mut self.qps[id as usize];
-        let has_data = qp.sender.can_send(self.config.window_packets);
-        if has_data != qp.counts_as_data {
-            qp.counts_as_data = has_data;
-            self.sendable = self.sendable + usize::from(has_data) - usize::from(!has_data);
-        }
-        if has_data && !qp.in_data_queue {
-            qp.in_data_queue = true;
-            self.data_queue.push_back(id);
-        }
-        let has_control = qp.has_control();
-        if has_control != qp.counts_as_control {
-            qp.counts_as_control = has_control;
-            self.sendable = self.sendable + usize::from(has_control) - usize::from(!has_control);
-        }
-        if has_control && !qp.in_control_queue {
-            qp.in_control_queue = true;
-            self.control_queue.push_back(id);
-        }
-        if qp.has_event() && !qp.in_event_queue {
-            qp.in_event_queue = true;
-            self.event_queue.push_back(id);
-        }
-        if qp.failed.is_none() {
-            self.timers.at_latest(id, qp.deadline());
-        }
     }
 
     /// What it has counted so far.

@@ -1,7 +1,7 @@
 //! A software RNIC, and the workloads that run on it.
 //!
-//! [`Host`] is one adapter with reliable connections: it segments RDMA WRITEs, acknowledges,
-//! recovers losses and paces its link. [`workload`] says which connections exist and who sends
+//! [`Host`] is one adapter with reliable connections: SEND, WRITE and READ, acknowledgements,
+//! recovery of losses, DCQCN, and the pace of its link. [`workload`] says which connections exist and who sends
 //! what next. Both are values without clock, I/O or threads: the caller gives the time and carries
 //! the frames, so the DPDK testbed and the simulator run the very same code.
 //!
@@ -11,7 +11,7 @@
 //! Two hosts and a wire that takes no time:
 //!
 //! ```
-//! use endpoint::{Event, Flow, Host, HostConfig, QpConfig};
+//! use endpoint::{Event, Flow, Host, HostConfig, QpConfig, Verb};
 //! use packet::{Address, MacAddr, Psn, Qpn};
 //!
 //! let gateway = MacAddr([2, 0, 0, 1, 0, 0]);
@@ -31,7 +31,7 @@
 //!     };
 //!     hosts[i].open_qp(qp).unwrap()
 //! });
-//! let flow = Flow { flow_id: 7, bytes: 1 << 20, message_bytes: 1 << 16, announce: true };
+//! let flow = Flow { verb: Verb::Write, flow_id: 7, bytes: 1 << 20, message_bytes: 1 << 16, announce: true };
 //! hosts[0].post(0, qps[0], flow).unwrap();
 //!
 //! let mut frame = [0; 4224];
@@ -54,8 +54,11 @@
 //! assert_eq!(hosts[0].counters().retransmitted, 0);
 //! ```
 
+mod arrivals;
+mod background;
 mod config;
 mod counters;
+pub mod dcqcn;
 mod event;
 mod flows;
 mod frame;
@@ -66,19 +69,25 @@ mod index;
 mod pacer;
 mod pattern;
 mod qp;
+mod reads;
 mod receiver;
 mod repairs;
+mod responder;
 mod route;
 mod rtt;
 mod segment;
 mod sender;
 mod timers;
 mod units;
+mod verb;
 pub mod workload;
 
+pub use background::Background;
 pub use config::{ConfigError, Flow, HostConfig, MESSAGE_BYTES_MAX, QpConfig, Recovery};
 pub use counters::Counters;
+pub use dcqcn::RateControl;
 pub use event::{Event, FailReason, OpenError, PostError};
 pub use frame::{Emitted, HEADER_ROOM};
 pub use host::Host;
 pub use units::{BitRate, PathMtu, QpId};
+pub use verb::Verb;

@@ -15,17 +15,32 @@ pub(crate) struct Pacer {
     slack_ns: u64,
     /// Picoseconds a byte takes, times 2^16.
     byte_ps_q16: u64,
+    rate_bps: u64,
 }
 
 impl Pacer {
     pub(crate) fn new(rate: BitRate, slack_ns: u64) -> Pacer {
-        let byte_ps_q16 = (8_000_000_000_000u128 << 16) / u128::from(rate.bits_per_second());
-        Pacer {
+        let mut pacer = Pacer {
             free_ns: 0,
             free_ps: 0,
             slack_ns,
-            byte_ps_q16: byte_ps_q16.min(u128::from(u64::MAX)) as u64,
-        }
+            byte_ps_q16: 0,
+            rate_bps: 0,
+        };
+        pacer.set_rate(rate.bits_per_second());
+        pacer
+    }
+
+    /// From the next frame on so many bits per second, above zero.
+    pub(crate) fn set_rate(&mut self, rate_bps: u64) {
+        let byte_ps_q16 = (8_000_000_000_000u128 << 16) / u128::from(rate_bps.max(1));
+        self.byte_ps_q16 = byte_ps_q16.min(u128::from(u64::MAX)) as u64;
+        self.rate_bps = rate_bps;
+    }
+
+    /// Bits per second.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate_bps
     }
 
     /// First nanosecond at which a frame may start.

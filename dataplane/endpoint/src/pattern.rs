@@ -27,6 +27,15 @@ const fn noise() -> [u8; STARTS + LEN_MAX] {
     table
 }
 
+/// Places of answers to READs: packet `index` of an answer is at `RESPONSES + index`.
+pub(crate) const RESPONSES: u64 = 1 << 39;
+
+/// The immediate data of the message that ends with packet `index` of the connection to
+/// `destination`.
+pub(crate) fn immediate(destination: Qpn, index: u64) -> u32 {
+    mix(index << 24 | u64::from(destination.0 & 0x00ff_ffff)) as u32
+}
+
 /// The payload of packet `index` of the connection to `destination`; `len` up to 4,096.
 #[inline]
 pub(crate) fn payload(destination: Qpn, index: u64, len: usize) -> &'static [u8] {

@@ -1,82 +1,55 @@
 //! The receiving half of a connection: which packets have arrived, and what to tell the sender.
 //!
-//! Called by [`Host`](crate::Host) only. Packets are counted from 0 in 64 bits, so that PSNs wrap
-//! at the edge of the crate and nowhere else. Payload is placed as it comes and never buffered;
-//! state is a ring of two bytes per packet of the window, and the table of [`Holes`].
+//! Called by [`Host`](crate::Host) only. PSNs wrap at the edge of the crate and nowhere else.
+//! Payload is placed as it comes and never buffered. Only a receiver that is short of receive
+//! requests holds messages back, and says so.
+
+mod inbox;
 
 use packet::Psn;
 
-use crate::config::{HostConfig, Recovery};
-use crate::holes::Holes;
+use crate::arrivals::{Arrival, Arrivals};
+use crate::config::HostConfig;
+use crate::responder::{Responder, Response};
 use crate::timers::NEVER;
+use inbox::{ACK_REQ, ENDS_MESSAGE, Inbox, READ, TAKES_RECEIVE};
 
-// A slot of the window: the length in the low 13 bits, and what the packet was.
-const PRESENT: u16 = 0x8000;
-const ENDS_MESSAGE: u16 = 0x4000;
-const ACK_REQ: u16 = 0x2000;
-const LEN: u16 = 0x1fff;
+/// A data packet in short.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) len: u32,
+    pub(crate) ends_message: bool,
+    pub(crate) ack_req: bool,
+    /// Whether it takes a receive request of ours.
+    pub(crate) takes_receive: bool,
+}
 
-/// What became of a data packet.
+/// What is to be told to the sender.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Arrival {
-    /// Accepted; so far behind the latest packet (0: it is the latest).
-    New { behind: u64 },
-    /// It was here before.
-    Duplicate,
-    /// Beyond the window.
-    Beyond,
-    /// Ahead of a missing one, and dropped: go-back-N. So far ahead.
-    Dropped { ahead: u64 },
+pub(crate) enum Notice {
+    /// All up to this PSN has arrived.
+    Ack(Psn),
+    /// This PSN is missing.
+    Nak(Psn),
+    /// There is no receive request for this PSN.
+    NotReady(Psn),
 }
 
 #[derive(Debug)]
 pub(crate) struct Receiver {
     first_psn: Psn,
-    /// All before it have arrived.
-    expected: u64,
-    /// One past the latest that has arrived.
-    top: u64,
-    /// One slot per packet of `expected..top`, by the low bits of its index; others are 0.
-    slots: Box<[u16]>,
-    /// Missing packets before this one are in `holes`.
-    judged: u64,
-    holes: Holes,
-    /// At `mark_ns`, what is missing before `mark` has been so for a hole timeout.
-    mark: u64,
-    mark_ns: u64,
-    /// In-order packets since the last acknowledgement.
-    unacknowledged: u32,
-    ack_due: bool,
-    /// Message sequence number: messages complete.
-    messages: u32,
-    delivered_bytes: u64,
-    reported_bytes: u64,
-    reported_messages: u32,
-    open_bytes: u64,
+    arrivals: Arrivals,
+    inbox: Inbox,
+    responder: Responder,
 }
 
 impl Receiver {
     pub(crate) fn new(first_psn: Psn, config: &HostConfig) -> Receiver {
-        let slots = match config.recovery {
-            Recovery::SelectiveRepeat { .. } => config.receive_window_packets as usize,
-            Recovery::GoBackN { .. } => 0,
-        };
         Receiver {
             first_psn,
-            expected: 0,
-            top: 0,
-            slots: vec![0; slots].into(),
-            judged: 0,
-            holes: Holes::new(),
-            mark: 0,
-            mark_ns: NEVER,
-            unacknowledged: 0,
-            ack_due: false,
-            messages: 0,
-            delivered_bytes: 0,
-            reported_bytes: 0,
-            reported_messages: 0,
-            open_bytes: 0,
+            arrivals: Arrivals::new(config.receive_window_packets, &config.recovery),
+            inbox: Inbox::new(config.ack_every_packets),
+            responder: Responder::new(),
         }
     }
 
@@ -84,217 +57,201 @@ impl Receiver {
     /// before the first.
     #[inline]
     pub(crate) fn index(&self, psn: Psn) -> i64 {
-        let expected = self.first_psn.plus(self.expected as u32);
-        self.expected as i64 + i64::from(psn.ahead_of(expected))
+        let expected = self.arrivals.expected();
+        let distance = psn.ahead_of(self.psn(expected));
+        expected as i64 + i64::from(distance)
+    }
+
+    /// The PSN of packet `index`.
+    #[inline]
+    pub(crate) fn psn(&self, index: u64) -> Psn {
+        self.first_psn.plus(index as u32)
     }
 
     /// Bytes of all packets in order so far.
     #[inline]
     pub(crate) fn delivered_bytes(&self) -> u64 {
-        self.delivered_bytes
+        self.inbox.delivered_bytes
     }
 
     /// Whether `index` is the next in order.
     #[inline]
     pub(crate) fn is_next(&self, index: i64) -> bool {
-        index == self.expected as i64
+        index == self.arrivals.expected() as i64
     }
 
-    /// Takes note of packet `index`.
+    /// Takes note of data packet `index`.
     #[inline]
     pub(crate) fn arrive(
         &mut self,
         now: u64,
         index: i64,
-        len: u32,
-        ends_message: bool,
-        ack_req: bool,
+        packet: Packet,
         config: &HostConfig,
     ) -> Arrival {
-        if index < self.expected as i64 {
-            self.ack_due = true;
-            return Arrival::Duplicate;
+        let mut word = packet.len as u16 + 1;
+        if packet.takes_receive {
+            word |= TAKES_RECEIVE;
         }
-        let index = index as u64;
-        let mut slot = PRESENT | len as u16;
-        if ends_message {
-            slot |= ENDS_MESSAGE;
+        if packet.ends_message {
+            word |= ENDS_MESSAGE;
         }
-        if ack_req {
-            slot |= ACK_REQ;
+        if packet.ack_req {
+            word |= ACK_REQ;
         }
-        if index == self.expected && self.top == self.expected {
-            self.deliver(slot, config);
-            self.top = self.expected;
-            self.judged = self.expected;
-            self.holes.clear();
-            return Arrival::New { behind: 0 };
+        let inbox = &mut self.inbox;
+        let arrivals = &mut self.arrivals;
+        let arrival = arrivals.arrive(now, index, word, &config.recovery, |w| inbox.take(w));
+        if arrival == Arrival::Duplicate {
+            inbox.ack_due = true;
         }
-        match config.recovery {
-            Recovery::SelectiveRepeat {
-                reorder_window_packets,
-                hole_timeout_ns,
-                ..
-            } => {
-                let arrival = self.place(index, slot, config);
-                self.judge(now, u64::from(reorder_window_packets), hole_timeout_ns);
-                arrival
-            }
-            Recovery::GoBackN { .. } => {
-                let ahead = index - self.expected;
-                if self.holes.is_empty() {
-                    self.holes.push(self.expected);
-                }
-                Arrival::Dropped { ahead }
-            }
-        }
+        arrival
     }
 
-    /// Enters a packet that is not the next of an unbroken row.
-    fn place(&mut self, index: u64, slot: u16, config: &HostConfig) -> Arrival {
-        let mask = self.slots.len() as u64 - 1;
-        if index - self.expected > mask {
-            return Arrival::Beyond;
-        }
-        let at = (index & mask) as usize;
-        if self.slots[at] != 0 {
-            self.ack_due = true;
-            return Arrival::Duplicate;
-        }
-        self.slots[at] = slot;
-        let behind = self.top.saturating_sub(index + 1);
-        self.top = self.top.max(index + 1);
-        while self.expected < self.top {
-            let at = (self.expected & mask) as usize;
-            if self.slots[at] == 0 {
-                break;
-            }
-            let slot = std::mem::take(&mut self.slots[at]);
-            self.deliver(slot, config);
-        }
-        self.judged = self.judged.max(self.expected);
-        self.holes.arrived(index, self.expected);
-        Arrival::New { behind }
-    }
-
-    /// Finds what is lost by now: by distance here, by age in [`Receiver::tick`].
-    fn judge(&mut self, now: u64, reorder_window: u64, hole_timeout_ns: u64) {
-        // Lost: the latest arrival, top - 1, is a window or more ahead of it.
-        self.condemn(self.top.saturating_sub(reorder_window.max(1)));
-        if self.expected == self.top {
-            self.mark_ns = NEVER;
-        } else if self.mark_ns == NEVER && self.judged < self.top {
-            self.mark = self.top;
-            self.mark_ns = now.saturating_add(hole_timeout_ns);
-        }
-    }
-
-    /// Enters what is missing before `end` into the table, as far as there is room.
-    fn condemn(&mut self, end: u64) {
-        let mask = self.slots.len() as u64 - 1;
-        while self.judged < end && !self.holes.is_full() {
-            if self.slots[(self.judged & mask) as usize] == 0 {
-                self.holes.push(self.judged);
-            }
-            self.judged += 1;
-        }
-    }
-
-    /// Counts the next packet in order.
+    /// Takes note of a full packet in the midst of a message, if that leaves nothing to be told.
+    /// How far behind the latest it was, and a time by which [`Receiver::tick`] is due.
     #[inline]
-    fn deliver(&mut self, slot: u16, config: &HostConfig) {
-        self.expected += 1;
-        self.unacknowledged += 1;
-        let len = u64::from(slot & LEN);
-        self.delivered_bytes += len;
-        self.open_bytes += len;
-        if slot & ENDS_MESSAGE != 0 {
-            self.messages = self.messages.wrapping_add(1);
-            self.reported_messages += 1;
-            self.reported_bytes += self.open_bytes;
-            self.open_bytes = 0;
+    pub(crate) fn arrive_common(
+        &mut self,
+        now: u64,
+        index: i64,
+        mtu_bytes: u32,
+        config: &HostConfig,
+    ) -> Option<(u64, u64)> {
+        let inbox = &mut self.inbox;
+        let arrivals = &mut self.arrivals;
+        let word = mtu_bytes as u16 + 1;
+        if index != arrivals.expected() as i64 {
+            let behind = arrivals.place_common(now, index, word, &config.recovery)?;
+            return Some((behind, arrivals.deadline()));
         }
-        if slot & ACK_REQ != 0 || self.unacknowledged >= config.ack_every_packets {
-            self.ack_due = true;
+        let most = inbox.ack_every.saturating_sub(inbox.unacknowledged + 1);
+        let behind = arrivals.top().saturating_sub(index as u64 + 1);
+        let count = arrivals.pass_common(word, u64::from(most))?;
+        inbox.unacknowledged += count as u32;
+        inbox.delivered_bytes += count * u64::from(mtu_bytes);
+        inbox.open_bytes += count * u64::from(mtu_bytes);
+        Some((behind, NEVER))
+    }
+
+    /// Whether no READ of the peer is to be answered.
+    #[inline]
+    pub(crate) fn is_idle(&self) -> bool {
+        self.responder.is_empty()
+    }
+
+    /// Takes a READ request for packets `index..index + count`; `None` when the table of requests
+    /// is full, as if it had been lost.
+    pub(crate) fn read(
+        &mut self,
+        now: u64,
+        index: i64,
+        count: u64,
+        bytes: u64,
+        config: &HostConfig,
+    ) -> Option<Arrival> {
+        let (inbox, arrivals) = (&mut self.inbox, &mut self.arrivals);
+        if !self.responder.has_room() {
+            return None;
         }
+        let words = [READ, READ | ENDS_MESSAGE];
+        let recovery = &config.recovery;
+        let arrival = arrivals.arrive_row(now, index, words, count, recovery, |w| inbox.take(w));
+        match arrival {
+            Arrival::New { .. } => self.responder.push(index as u64, count, bytes, false),
+            // What lies a window back has been acknowledged by its answer long ago.
+            Arrival::Duplicate => {
+                let window = i64::from(config.receive_window_packets);
+                if index >= 0 && self.arrivals.expected() as i64 - index <= window {
+                    self.responder.push(index as u64, count, bytes, true);
+                }
+            }
+            Arrival::Beyond | Arrival::Dropped { .. } | Arrival::NotReady => {}
+        }
+        Some(arrival)
+    }
+
+    /// Whether an answer to a READ is due.
+    #[inline]
+    pub(crate) fn has_response(&self) -> bool {
+        self.responder.is_busy(self.arrivals.expected())
+    }
+
+    /// Takes the next packet of an answer.
+    pub(crate) fn take_response(&mut self, mtu_bytes: u32) -> Option<Response> {
+        self.responder.take(self.arrivals.expected(), mtu_bytes)
+    }
+
+    /// From now on messages need receive requests, of which `count` more are posted.
+    pub(crate) fn post_receives(&mut self, count: u32) {
+        let inbox = &mut self.inbox;
+        inbox.receives = Some(inbox.receives.unwrap_or(0).saturating_add(count));
+        let before = self.arrivals.expected();
+        self.arrivals.drain(|word| inbox.take(word));
+        inbox.ack_due |= self.arrivals.expected() > before;
     }
 
     /// Earliest time at which [`Receiver::tick`] has something to do.
     #[inline]
     pub(crate) fn deadline(&self) -> u64 {
-        self.mark_ns.min(self.holes.deadline())
+        self.arrivals.deadline()
     }
 
     /// Does what time alone causes: holes that are too old, requests to repeat.
     pub(crate) fn tick(&mut self, now: u64, config: &HostConfig) {
-        let Recovery::SelectiveRepeat {
-            hole_timeout_ns, ..
-        } = config.recovery
-        else {
-            return;
-        };
-        if now >= self.mark_ns {
-            self.condemn(self.mark);
-            // A full table waits for an arrival to make room, which sets a new mark; so time does
-            // not go on for ever over packets that somebody invented.
-            let goes_on = self.judged >= self.mark && self.judged < self.top;
-            self.mark = self.top;
-            self.mark_ns = if goes_on {
-                now.saturating_add(hole_timeout_ns)
-            } else {
-                NEVER
-            };
-        }
-        self.holes.tick(now);
+        self.arrivals.tick(now, &config.recovery);
     }
 
-    /// Whether an ACK or a NAK is due.
+    /// Whether a notice is due. An ACK waits for answers to READs, which say the same and more:
+    /// it must not go ahead of them.
     #[inline]
-    pub(crate) fn has_control(&self) -> bool {
-        self.ack_due || self.holes.is_due()
+    pub(crate) fn has_notice(&self) -> bool {
+        self.inbox.not_ready_due
+            || self.arrivals.is_request_due()
+            || self.inbox.ack_due && !self.has_response()
     }
 
-    /// Takes the PSN of the next packet to ask for.
-    pub(crate) fn take_nak(&mut self, now: u64, config: &HostConfig) -> Option<Psn> {
-        // Soft-RoCE asks once and leaves the rest to the sender's timeout.
-        let (wait_ns, requests_max) = match config.recovery {
-            Recovery::SelectiveRepeat {
-                hole_timeout_ns, ..
-            } => (hole_timeout_ns, config.retry_max + 1),
-            Recovery::GoBackN { .. } => (0, 1),
-        };
-        let index = self.holes.take(now, wait_ns, requests_max)?;
-        Some(self.first_psn.plus(index as u32))
-    }
-
-    /// Takes the cumulative acknowledgement that is due: the PSN up to which all has arrived.
-    pub(crate) fn take_ack(&mut self) -> Option<Psn> {
-        if !self.ack_due {
+    /// Takes what is to be told.
+    pub(crate) fn take_notice(&mut self, now: u64, config: &HostConfig) -> Option<Notice> {
+        let retry_max = config.retry_max;
+        let expected = self.arrivals.expected();
+        if let Some(index) = self.arrivals.take_request(now, &config.recovery, retry_max) {
+            return Some(Notice::Nak(self.psn(index)));
+        }
+        if std::mem::take(&mut self.inbox.not_ready_due) {
+            return Some(Notice::NotReady(self.psn(expected)));
+        }
+        if !self.inbox.ack_due || self.has_response() {
             return None;
         }
-        self.ack_due = false;
-        self.unacknowledged = 0;
-        Some(self.first_psn.plus(self.expected.wrapping_sub(1) as u32))
+        self.inbox.ack_due = false;
+        self.inbox.unacknowledged = 0;
+        Some(Notice::Ack(self.psn(expected.wrapping_sub(1))))
     }
 
     /// Message sequence number, for the AETH.
     #[inline]
     pub(crate) fn messages(&self) -> u32 {
-        self.messages
+        self.inbox.messages
     }
 
     /// Whether messages wait to be reported.
     #[inline]
     pub(crate) fn has_report(&self) -> bool {
-        self.reported_messages > 0
+        self.inbox.reported_messages > 0
     }
 
     /// Takes the messages completed since the last call: bytes and how many.
     pub(crate) fn take_report(&mut self) -> (u64, u32) {
         (
-            std::mem::take(&mut self.reported_bytes),
-            std::mem::take(&mut self.reported_messages),
+            std::mem::take(&mut self.inbox.reported_bytes),
+            std::mem::take(&mut self.inbox.reported_messages),
         )
+    }
+
+    /// Answers nothing more.
+    pub(crate) fn give_up(&mut self) {
+        self.responder.clear();
     }
 }
 

@@ -84,6 +84,14 @@ impl Repairs {
         Some((repair.index, repair.times - 1))
     }
 
+    /// Forgets these packets: they have arrived.
+    pub(crate) fn forget(&mut self, row: std::ops::Range<u64>) {
+        if !self.table.is_empty() {
+            self.table.retain(|repair| !row.contains(&repair.index));
+            self.waiting = self.table.iter().filter(|r| r.sent_ns.is_none()).count();
+        }
+    }
+
     /// Forgets what is acknowledged: all before `una`.
     #[inline]
     pub(crate) fn acknowledge(&mut self, una: u64) {

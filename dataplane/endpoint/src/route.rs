@@ -12,7 +12,7 @@ const LEN_MAX: usize = ethernet::HEADER_LEN + ip::V6_HEADER_LEN + UDP_HEADER_LEN
 /// Initial TTL and hop limit.
 const TTL: u8 = 64;
 /// ECN-capable transport, ECT(0) (RFC 3168).
-const ECT0: u8 = 0b10;
+pub(crate) const ECT0: u8 = 0b10;
 
 #[derive(Debug)]
 pub(crate) struct Route {
@@ -23,8 +23,14 @@ pub(crate) struct Route {
     /// The headers of the last packet, of `len` bytes, with its port and UDP payload length.
     bytes: [u8; LEN_MAX],
     len: usize,
-    port: u16,
-    payload_len: usize,
+    /// What these headers are for: see [`key_of`].
+    key: u64,
+}
+
+/// Port, UDP payload length and traffic class in one word.
+#[inline]
+fn key_of(port: u16, payload_len: usize, traffic_class: u8) -> u64 {
+    u64::from(port) << 32 | (payload_len as u64) << 8 | u64::from(traffic_class)
 }
 
 impl Route {
@@ -44,10 +50,10 @@ impl Route {
             traffic_class: host.dscp << 2 | ECT0,
             bytes,
             len: ethernet::HEADER_LEN + ip::header_len(host.address) + UDP_HEADER_LEN,
-            port: 0,
-            payload_len: 0,
+            key: 0,
         };
-        route.patch(ROCE_PORT, 0);
+        let class = route.traffic_class;
+        route.patch(ROCE_PORT, 0, class);
         route
     }
 
@@ -57,11 +63,11 @@ impl Route {
         self.destination
     }
 
-    fn patch(&mut self, port: u16, payload_len: usize) {
+    fn patch(&mut self, port: u16, payload_len: usize, traffic_class: u8) {
         let fields = IpFields {
             source: self.source,
             destination: self.destination,
-            traffic_class: self.traffic_class,
+            traffic_class,
             ttl: TTL,
             payload_len: (UDP_HEADER_LEN + payload_len) as u16,
         };
@@ -73,15 +79,26 @@ impl Route {
             port,
             payload_len as u16,
         );
-        self.port = port;
-        self.payload_len = payload_len;
+        self.key = key_of(port, payload_len, traffic_class);
     }
 
     /// Writes all up to UDP, to `port` and for `payload_len` bytes; returns the offset behind it.
     #[inline]
     pub(crate) fn write(&mut self, frame: &mut [u8], port: u16, payload_len: usize) -> usize {
-        if (self.port, self.payload_len) != (port, payload_len) {
-            self.patch(port, payload_len);
+        self.write_as(frame, port, payload_len, self.traffic_class)
+    }
+
+    /// [`Route::write`] in a traffic class of its own.
+    #[inline]
+    pub(crate) fn write_as(
+        &mut self,
+        frame: &mut [u8],
+        port: u16,
+        payload_len: usize,
+        traffic_class: u8,
+    ) -> usize {
+        if self.key != key_of(port, payload_len, traffic_class) {
+            self.patch(port, payload_len, traffic_class);
         }
         // A copy of fixed length is a few moves; what it writes too much, BTH or message overwrite.
         frame[..LEN_MAX].copy_from_slice(&self.bytes);

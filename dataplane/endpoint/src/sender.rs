@@ -1,46 +1,47 @@
 //! The sending half of a connection: what to send next, what is acknowledged, what to repeat.
 //!
 //! Called by [`Host`](crate::Host) only. Packets are counted from 0 in 64 bits, as in the
-//! receiver. Nothing is kept per packet: a packet follows from its index and the flow it lies in.
+//! receiver. Nothing is kept per packet: a packet follows from its index and its message.
 
-use packet::Psn;
+mod answer;
+mod time;
+mod turn;
 
-use crate::config::{Flow, HostConfig, Recovery};
-use crate::flows::{FlowState, Flows};
+pub(crate) use answer::Answer;
+pub(crate) use time::Tick;
+
+use packet::{Opcode, Psn};
+
+use crate::config::{Flow, HostConfig};
+use crate::flows::{Announcement, FlowState, Flows};
+use crate::reads::Reads;
 use crate::repairs::Repairs;
 use crate::rtt::Rtt;
-use crate::segment::{self, Segment};
+use crate::segment::Message;
 use crate::timers::NEVER;
-use crate::units::PathMtu;
-
-/// Up to so many packets in flight the lower timeout applies (IRN, 4.1).
-const FEW_IN_FLIGHT: u64 = 3;
-/// Timeouts double up to so many times.
-const BACKOFF_MAX: u32 = 5;
+use crate::verb::Verb;
 
 /// What to send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Turn {
     /// The announcement of a flow.
-    Announce(FlowState),
-    /// A data packet.
-    Data {
-        index: u64,
-        segment: Segment,
-        /// Byte of the connection's stream at which its message or payload begins.
-        stream_byte: u64,
-        is_repeat: bool,
-        ack_req: bool,
-    },
+    Announce(Announcement),
+    /// A packet.
+    Packet(Packet),
 }
 
-/// What an acknowledgement or a request changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Answer {
-    Advanced,
-    Obeyed,
-    Stale,
-    BeyondSent,
+/// A packet of a request, or a READ request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packet {
+    pub(crate) index: u64,
+    pub(crate) opcode: Opcode,
+    /// Payload bytes.
+    pub(crate) len: u32,
+    /// Address and length, where the packet names them.
+    pub(crate) reth: Option<(u64, u32)>,
+    pub(crate) has_immediate: bool,
+    pub(crate) is_repeat: bool,
+    pub(crate) ack_req: bool,
 }
 
 #[derive(Debug)]
@@ -52,12 +53,23 @@ pub(crate) struct Sender {
     next: u64,
     /// One past the last ever sent; `next` lies before it while go-back-N goes again.
     sent_end: u64,
+    /// What the peer has acknowledged, ahead of `una` where answers to READs are missing.
+    acked: u64,
+    /// The message that `next` lies in; empty when nothing is posted.
+    current: Message,
     flows: Flows,
+    reads: Reads,
     repairs: Repairs,
     /// One past the last packet that asked for an acknowledgement: only those are owed one.
     asked_end: u64,
+    /// Packets before this one are common: in the midst of their message and of the window, new,
+    /// wanting no answer. 0 whenever there may be something else to do.
+    common_end: u64,
     deadline_ns: u64,
     retries: u32,
+    /// The packet for which the peer had no receive request; nothing is sent until the deadline.
+    blocked: Option<u64>,
+    blocked_times: u32,
     rtt: Rtt,
 }
 
@@ -68,11 +80,17 @@ impl Sender {
             una: 0,
             next: 0,
             sent_end: 0,
+            acked: 0,
+            current: Message::none(0),
             flows: Flows::new(config.flows_per_qp_max),
+            reads: Reads::new(config),
             repairs: Repairs::new(),
             asked_end: 0,
+            common_end: 0,
             deadline_ns: NEVER,
             retries: 0,
+            blocked: None,
+            blocked_times: 0,
             rtt: Rtt::new(),
         }
     }
@@ -85,183 +103,88 @@ impl Sender {
 
     /// Takes a flow; false when there is no room.
     pub(crate) fn post(&mut self, now: u64, flow: Flow, config: &HostConfig) -> bool {
-        self.flows.post(now, flow, config.mtu)
+        let is_taken = self.flows.post(now, flow, config);
+        self.enter_message(config);
+        is_taken
+    }
+
+    /// The opcode of the next packet if it is a common one.
+    #[inline]
+    pub(crate) fn common_opcode(&self) -> Option<u8> {
+        if self.next >= self.common_end {
+            return None;
+        }
+        Some(self.current.verb.opcode(false, false).0)
+    }
+
+    /// Takes the next packet, which is a common one; its index.
+    #[inline]
+    pub(crate) fn take_common(&mut self) -> u64 {
+        let index = self.next;
+        self.next += 1;
+        self.sent_end = self.next;
+        index
+    }
+
+    /// How far the packets from `next` on are common ones.
+    #[inline]
+    fn common_from(&self, config: &HostConfig) -> u64 {
+        let is_inside = self.next > self.current.first && self.next < self.current.end;
+        if !is_inside || self.next != self.sent_end || self.current.verb == Verb::Read {
+            return 0;
+        }
+        // After each of them the window must still be open, or the last would have to ask.
+        let window = self.una + u64::from(config.window_packets);
+        let asked = self.asked_end + u64::from(config.ack_every_packets);
+        self.current.end.min(window).min(asked) - 1
+    }
+
+    /// Looks up the message that `next` lies in, unless it is at hand.
+    #[inline]
+    fn enter_message(&mut self, config: &HostConfig) {
+        if self.next < self.current.first || self.next >= self.current.end {
+            self.current = self.flows.message_at(self.next, config.mtu);
+        }
     }
 
     /// Whether [`Sender::turn`] gives something.
     #[inline]
     pub(crate) fn can_send(&self, window_packets: u32) -> bool {
-        let is_open = self.next - self.una < u64::from(window_packets);
-        self.repairs.is_waiting() || self.next < self.flows.end() && is_open
+        if self.blocked.is_some() {
+            return false;
+        }
+        self.has_new(u64::from(window_packets))
+            || self.repairs.is_waiting()
+            || self.reads.is_request_due()
+    }
+
+    /// Whether a packet that is not under repair may go.
+    #[inline]
+    fn has_new(&self, window_packets: u64) -> bool {
+        if self.next >= self.current.end {
+            return false;
+        }
+        let in_flight = self.next - self.una;
+        if self.current.verb != Verb::Read {
+            return in_flight < window_packets;
+        }
+        // A request takes the PSNs of its whole answer, and a place among the READs under way.
+        let is_known = self.next < self.sent_end;
+        in_flight + (self.current.end - self.next) <= window_packets
+            && (is_known || !self.reads.is_full())
     }
 
     /// Takes the next thing to send: repairs first, then an announcement, then new data.
     #[inline]
     pub(crate) fn turn(&mut self, now: u64, config: &HostConfig) -> Option<Turn> {
-        if let Some((index, times)) = self.repairs.take(now) {
-            if index == self.una && times <= config.retry_max {
-                self.deadline_ns = now.saturating_add(self.timeout_ns(config));
-            }
-            self.rtt.cancel();
-            return self.data(index, true, true, config.mtu);
-        }
-        if !self.can_send(config.window_packets) {
+        self.common_end = 0;
+        if self.blocked.is_some() {
             return None;
         }
-        let index = self.next;
-        let flow = self.flows.at(index)?;
-        if flow.takes_announcement(index) {
-            return Some(Turn::Announce(*flow));
+        if self.repairs.is_waiting() || self.reads.is_request_due() {
+            return self.repair(now, config);
         }
-        self.next += 1;
-        let is_repeat = index < self.sent_end;
-        self.sent_end = self.sent_end.max(self.next);
-        // The last packet that the window lets out asks as well, or nobody would open it.
-        let every = u64::from(config.ack_every_packets);
-        let is_full = self.next - self.una >= u64::from(config.window_packets);
-        let asks = is_repeat || is_full || self.next.is_multiple_of(every);
-        let turn = self.data(index, is_repeat, asks, config.mtu);
-        if let Some(Turn::Data { ack_req: true, .. }) = turn {
-            self.asked_end = self.next;
-            if is_repeat {
-                self.rtt.cancel();
-            } else {
-                self.rtt.sent(now, self.next);
-            }
-            if self.deadline_ns == NEVER {
-                self.deadline_ns = now.saturating_add(self.timeout_ns(config));
-            }
-        }
-        turn
-    }
-
-    #[inline]
-    fn data(&mut self, index: u64, is_repeat: bool, asks: bool, mtu: PathMtu) -> Option<Turn> {
-        let state = self.flows.at(index)?;
-        let segment = segment::segment(&state.flow, mtu, index - state.first);
-        Some(Turn::Data {
-            index,
-            segment,
-            stream_byte: state.base_bytes + segment.offset_bytes,
-            is_repeat,
-            ack_req: asks || segment.ends_message(),
-        })
-    }
-
-    /// How far `psn` lies from the first packet that is not acknowledged.
-    #[inline]
-    fn distance(&self, psn: Psn) -> i64 {
-        i64::from(psn.ahead_of(self.psn(self.una)))
-    }
-
-    /// All up to `psn` has arrived.
-    #[inline]
-    pub(crate) fn acknowledge(&mut self, now: u64, psn: Psn, config: &HostConfig) -> Answer {
-        let end = self.una as i64 + self.distance(psn) + 1;
-        if end <= self.una as i64 {
-            return Answer::Stale;
-        }
-        if end as u64 > self.sent_end {
-            return Answer::BeyondSent;
-        }
-        self.advance(now, end as u64, config);
-        Answer::Advanced
-    }
-
-    /// The packet of `psn` is missing.
-    pub(crate) fn request(&mut self, now: u64, psn: Psn, config: &HostConfig) -> Answer {
-        let index = self.una as i64 + self.distance(psn);
-        if index < self.una as i64 {
-            return Answer::Stale;
-        }
-        let index = index as u64;
-        if index >= self.sent_end {
-            return Answer::BeyondSent;
-        }
-        match config.recovery {
-            Recovery::SelectiveRepeat {
-                hole_timeout_ns, ..
-            } => {
-                // A request may cross the repair that answers the one before it.
-                let gap_ns = self.rtt.smoothed_ns().max(hole_timeout_ns / 2);
-                if !self.repairs.request(index, now, gap_ns) {
-                    return Answer::Stale;
-                }
-            }
-            Recovery::GoBackN { .. } => {
-                if index > self.una {
-                    self.advance(now, index, config);
-                }
-                self.next = index;
-            }
-        }
-        Answer::Obeyed
-    }
-
-    fn advance(&mut self, now: u64, una: u64, config: &HostConfig) {
-        self.rtt.acknowledged(now, una);
-        self.una = una;
-        self.next = self.next.max(una);
-        self.retries = 0;
-        self.repairs.acknowledge(una);
-        self.deadline_ns = if self.asked_end > una {
-            now.saturating_add(self.timeout_ns(config))
-        } else {
-            NEVER
-        };
-        self.flows.acknowledge(now, una);
-    }
-
-    fn timeout_ns(&self, config: &HostConfig) -> u64 {
-        let base = match config.recovery {
-            Recovery::SelectiveRepeat {
-                rto_low_ns,
-                rto_high_ns,
-                ..
-            } => {
-                if self.next - self.una <= FEW_IN_FLIGHT {
-                    rto_low_ns
-                } else {
-                    rto_high_ns
-                }
-            }
-            Recovery::GoBackN { rto_ns } => rto_ns,
-        };
-        self.rtt.timeout_ns(base) << self.retries.min(BACKOFF_MAX)
-    }
-
-    /// When [`Sender::time_out`] is due.
-    #[inline]
-    pub(crate) fn deadline(&self) -> u64 {
-        self.deadline_ns
-    }
-
-    /// Sends a packet again; false when that was tried often enough.
-    ///
-    /// With coalesced acknowledgements the first unacknowledged packet has mostly arrived, and
-    /// what is missing is the last that asked for an answer. So that one goes first (and shows the
-    /// receiver all that is missing before it), unless the receiver has named the other as lost or
-    /// the first try has changed nothing.
-    pub(crate) fn time_out(&mut self, now: u64, config: &HostConfig) -> bool {
-        if self.retries >= config.retry_max {
-            self.deadline_ns = NEVER;
-            return false;
-        }
-        self.retries += 1;
-        match config.recovery {
-            Recovery::SelectiveRepeat { .. } => {
-                let is_named = self.repairs.knows(self.una);
-                let index = if is_named || self.retries > 1 {
-                    self.una
-                } else {
-                    self.una.max(self.asked_end.saturating_sub(1))
-                };
-                self.repairs.insist(index, now);
-            }
-            Recovery::GoBackN { .. } => self.next = self.una,
-        }
-        self.deadline_ns = now.saturating_add(self.timeout_ns(config));
-        true
+        self.new_turn(now, config)
     }
 
     /// The flows, for their events.
@@ -275,10 +198,19 @@ impl Sender {
         self.flows.take_completed()
     }
 
+    /// Takes a flow whose announcement no longer holds.
+    pub(crate) fn take_withdrawn(&mut self) -> Option<Announcement> {
+        self.flows.take_withdrawn()
+    }
+
     /// Drops all flows and timers; returns how many flows were not complete.
     pub(crate) fn give_up(&mut self) -> u32 {
         let lost = self.flows.give_up(self.next);
+        self.common_end = 0;
+        self.current = Message::none(self.next);
         self.repairs.acknowledge(u64::MAX);
+        self.reads.clear();
+        self.blocked = None;
         self.deadline_ns = NEVER;
         lost
     }

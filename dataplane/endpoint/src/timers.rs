@@ -32,10 +32,10 @@ impl Timers {
     /// Sees to it that `qp` comes up at `at` or earlier.
     #[inline]
     pub(crate) fn at_latest(&mut self, qp: u32, at: u64) {
-        let place = self.place[qp as usize];
         if at == NEVER {
             return;
         }
+        let place = self.place[qp as usize];
         if place == ABSENT {
             self.heap.push((at, qp));
             self.rise(self.heap.len() - 1);
@@ -57,6 +57,21 @@ impl Timers {
             self.heap[0].0 = at;
         }
         self.sink(0);
+    }
+
+    /// Takes `qp` out.
+    pub(crate) fn remove(&mut self, qp: u32) {
+        let place = std::mem::replace(&mut self.place[qp as usize], ABSENT);
+        if place == ABSENT {
+            return;
+        }
+        let at = place as usize;
+        self.heap.swap_remove(at);
+        if at < self.heap.len() {
+            self.put(at, self.heap[at]);
+            self.sink(at);
+            self.rise(at);
+        }
     }
 
     fn rise(&mut self, mut at: usize) {
@@ -96,6 +111,27 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Goal: what is taken out does not come up, and the others do, in order.
+        #[test]
+        fn what_is_taken_out_is_gone(times in proptest::collection::vec(0u64..1000, 1..60), gone in proptest::collection::vec(0u32..60, 0..30)) {
+            let mut timers = Timers::new(60);
+            for (qp, &at) in times.iter().enumerate() {
+                timers.at_latest(qp as u32, at);
+            }
+            for &qp in &gone {
+                timers.remove(qp);
+            }
+            let left = times.iter().enumerate().map(|(qp, &at)| (at, qp as u32));
+            let mut wanted: Vec<_> = left.filter(|(_, qp)| !gone.contains(qp)).collect();
+            wanted.sort();
+            let mut got = Vec::new();
+            while let Some(first) = timers.first() {
+                got.push(first);
+                timers.move_first(NEVER);
+            }
+            prop_assert_eq!(got, wanted);
+        }
+
         /// Goal: deadlines come up in order, each at the earliest time it was given.
         #[test]
         fn deadlines_come_up_in_order(asked in proptest::collection::vec((0u32..50, 0u64..1000), 1..200)) {

@@ -58,6 +58,12 @@ impl PathMtu {
         self.0
     }
 
+    /// Bytes of so many full packets.
+    #[inline]
+    pub(crate) const fn times(self, packets: u64) -> u64 {
+        packets << self.0.trailing_zeros()
+    }
+
     /// Packets of a message of so many bytes; an empty message is one packet.
     pub const fn packets(self, bytes: u64) -> u64 {
         let packets = bytes.div_ceil(1 << self.0.trailing_zeros());

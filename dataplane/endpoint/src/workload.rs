@@ -9,7 +9,9 @@
 mod config;
 mod plan;
 mod script;
+pub mod trace;
 
-pub use config::{HostId, WorkloadConfig, WorkloadError, WorkloadKind};
+pub use config::{HostId, RingAccounting, WorkloadConfig, WorkloadError, WorkloadKind};
 pub use plan::{QpPlan, Workload};
 pub use script::{FlowTotals, Post, Script};
+pub use trace::TraceFlow;

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use wire::{Wire, in_order};
 
 const FLOW: Flow = Flow {
+    verb: endpoint::Verb::Write,
     flow_id: 1,
     bytes: 1 << 20,
     message_bytes: 1 << 18,
@@ -31,6 +32,69 @@ fn seal(frame: &mut [u8]) {
     let end = frame.len() - 4;
     let crc = packet::icrc::icrc(&frame[14..end], 20).unwrap();
     frame[end..].copy_from_slice(&crc);
+}
+
+/// A READ request for 4 KiB in place of a data frame.
+fn request(data: &[u8]) -> Vec<u8> {
+    let mut frame = data[..BTH + 12].to_vec();
+    frame[BTH] = 0x0c;
+    frame.extend([0; 8]);
+    frame.extend([0, 0, 0, 1, 0, 0, 0x10, 0]);
+    frame.extend([0; 4]);
+    let len = frame.len() as u16;
+    frame[16..18].copy_from_slice(&(len - 14).to_be_bytes());
+    frame[38..40].copy_from_slice(&(len - 34).to_be_bytes());
+    frame
+}
+
+/// Goal: READ requests that a peer never stops sending are answered in bounded room, and an answer
+/// forged for a READ under way is taken for what it says it is, once, and found wrong.
+#[test]
+fn forged_reads_are_bounded() {
+    let (mut wire, qp) = Wire::pair(|_| (), 0);
+    let (data, _) = samples(&mut wire);
+    let read = Flow {
+        verb: endpoint::Verb::Read,
+        ..FLOW
+    };
+    let now = wire.now;
+    wire.hosts[1].post(now, qp, read).unwrap();
+    for psn in 0..1000u16 {
+        let mut frame = request(&data);
+        frame[BTH + 10..BTH + 12].copy_from_slice(&(psn % 50).to_be_bytes());
+        seal(&mut frame);
+        wire.hosts[1].receive(now, &frame, frame.len());
+    }
+    let after = wire.counters(1);
+    assert_eq!(after.bad_length + after.bad_icrc, 0, "{after:?}");
+    assert!(after.reads_refused > 900, "{after:?}");
+    let events = wire.run(1_000_000_000, in_order);
+    let done = |e: &&(usize, Event)| matches!(e.1, Event::SendComplete { .. });
+    assert_eq!(events.iter().filter(done).count(), 2, "{events:?}");
+    let (a, b) = (wire.counters(0), wire.counters(1));
+    // Nobody had asked for these answers.
+    assert!(a.responses_unknown > 0, "{a:?}");
+    assert_eq!((b.received_bytes, b.payload_errors), (2 << 20, 0), "{b:?}");
+}
+
+/// Goal: a storm of receiver-not-ready NAKs does not hold a sender for longer than one.
+#[test]
+fn a_not_ready_storm_does_not_add_up() {
+    let (mut wire, _) = Wire::pair(|_| (), 0);
+    let (_, ack) = samples(&mut wire);
+    let begun = wire.now;
+    for at in 0..1000 {
+        let mut nak = ack.clone();
+        nak[BTH + 12] = 0x20 | 12;
+        nak[BTH + 9..BTH + 12].copy_from_slice(&[0, 0, 58]);
+        seal(&mut nak);
+        wire.hosts[0].receive(begun + at, &nak, nak.len());
+    }
+    let c = wire.counters(0);
+    assert_eq!(c.rnr_naks_received, 1, "{c:?}");
+    wire.run(1_000_000_000, in_order);
+    assert_eq!(wire.counters(0).flows_completed, 1);
+    assert!(wire.now - begun < 2_000_000, "{} ns", wire.now - begun);
 }
 
 /// Offset of the BTH in a frame of ours.
@@ -65,7 +129,7 @@ fn each_nonsense_has_its_counter() {
     moves!(unknown_qp, 1, &data, true, |f| f[BTH + 7] = 99);
     moves!(wrong_source, 1, &data, true, |f| f[29] = 77);
     moves!(not_ours, 1, &data, true, |f| f[33] = 77);
-    moves!(bad_opcode, 1, &data, true, |f| f[BTH] = 0x0c);
+    moves!(bad_opcode, 1, &data, true, |f| f[BTH] = 0x12);
     moves!(bad_opcode, 1, &data, true, |f| f[BTH + 1] |= 1);
     moves!(bad_length, 1, &data, true, |f| f[BTH] = 0x0a);
     moves!(bad_length, 1, &data, true, |f| f[BTH + 1] |= 0x10);
@@ -76,13 +140,23 @@ fn each_nonsense_has_its_counter() {
     moves!(acks_beyond_sent, 0, &ack, true, |f| f[BTH + 10] = 0x7f);
     moves!(acks_stale, 0, &ack, true, |f| f[BTH + 9] = 0xff);
     moves!(naks_unknown, 0, &ack, true, |f| f[BTH + 12] = 0x63);
-    moves!(naks_unknown, 0, &ack, true, |f| f[BTH + 12] = 0x2a);
+    moves!(naks_unknown, 0, &ack, true, |f| f[BTH + 12] = 0x4a);
+    moves!(acks_beyond_sent, 0, &ack, true, |f| {
+        f[BTH + 10] = 0x7f;
+        f[BTH + 12] = 0x2a;
+    });
     moves!(acks_beyond_sent, 0, &ack, true, |f| {
         f[BTH + 10] = 0x7f;
         f[BTH + 12] = 0x60;
     });
     moves!(cnps_received, 0, &ack, true, |f| f[BTH] = 0x81);
     moves!(bad_length, 1, &data, true, |f| f[BTH] = 0x11);
+    // A READ request with data behind it, and answers that nobody asked for.
+    moves!(bad_length, 1, &data, true, |f| f[BTH] = 0x0c);
+    moves!(responses_unknown, 1, &data, true, |f| f[BTH] = 0x0e);
+    // A READ of 2 GiB is beyond all windows.
+    moves!(reads_refused, 1, &request(&data), true, |f| f[BTH + 24] =
+        0x80);
     // The flow does not mind.
     let events = wire.run(1_000_000_000, in_order);
     assert!(

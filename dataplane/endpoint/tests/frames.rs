@@ -44,6 +44,7 @@ fn frames_are_well_formed() {
         let mut wire = Wire::new(hosts);
         for bytes in [8192, 10_001, 4098, 4095] {
             let flow = Flow {
+                verb: endpoint::Verb::Write,
                 flow_id: 1000 + bytes,
                 bytes,
                 message_bytes: 1 << 20,

@@ -10,6 +10,7 @@ const QPS: u32 = 2000;
 
 fn flow(bytes: u64) -> Flow {
     Flow {
+        verb: endpoint::Verb::Write,
         flow_id: 1,
         bytes,
         message_bytes: 1 << 20,
@@ -123,5 +124,59 @@ fn a_full_queue_is_not_loss() {
             0,
             "{recovery:?}, a queue of {longest} ns"
         );
+    }
+}
+
+/// Goal: background traffic takes the share of the link that it was given, adapts to loss where
+/// it should, ends when it is stopped, and slows RoCE without a repair.
+#[test]
+fn background_traffic_takes_its_share() {
+    for adapts in [false, true] {
+        let mut wire = star(2, 1, |c| {
+            let peer = Some(address(u32::from(c.address == address(0))));
+            c.background = Some(endpoint::Background {
+                to: peer.filter(|_| c.address == address(1)),
+                from: peer.filter(|_| c.address == address(0)),
+                rate: BitRate::gbps(50),
+                adapts,
+            });
+        });
+        wire.hosts[1].post(0, QpId(0), flow(32 << 20)).unwrap();
+        let mut count = 0u64;
+        let mut ended = None;
+        while ended.is_none() {
+            let mut rule = |frame: &wire::Frame<'_>| {
+                count += 1;
+                let is_segment = frame.bytes.len() == 1514;
+                let is_lost = adapts && is_segment && count.is_multiple_of(10);
+                [(!is_lost).then_some(1000), None]
+            };
+            let mut on_event = |_: &mut Host, _, event, now| {
+                if let Event::SendComplete { .. } = event {
+                    ended = Some(now);
+                }
+            };
+            assert!(wire.step(&mut rule, &mut on_event) && wire.now < 100_000_000);
+        }
+        let (a, b) = (wire.counters(1), wire.counters(0));
+        let now = wire.now;
+        let share = b.background_received * (1514 + 24) * 8 * 100 / (now * 50);
+        let what = format!("{share} % of its rate in {now} ns: {a:?}\n{b:?}");
+        assert_eq!(
+            (a.retransmitted, b.not_roce, a.not_roce),
+            (0, 0, 0),
+            "{what}"
+        );
+        if adapts {
+            assert!(share < 20 && a.background_lost > 5, "{what}");
+        } else {
+            assert!(
+                (98..=101).contains(&share) && a.background_lost == 0,
+                "{what}"
+            );
+        }
+        wire.hosts[1].stop_background();
+        wire.run(now + 10_000_000, wire::in_order);
+        assert!(wire.now < now + 1_000_000, "goes on to {} ns", wire.now);
     }
 }

@@ -15,6 +15,7 @@ fn a_flow_outlasts_the_psn_space() {
     let (mut wire, qp) = Wire::pair(change, 0xff_0000);
     let packets = (1u64 << 24) + 1000;
     let flow = Flow {
+        verb: endpoint::Verb::Write,
         flow_id: 1,
         bytes: packets * 256,
         message_bytes: 1 << 30,

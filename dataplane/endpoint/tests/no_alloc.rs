@@ -1,15 +1,17 @@
 //! The packet path allocates nothing: counted, not believed.
 
-use endpoint::{Flow, Host, HostConfig, QpConfig, QpId};
+use endpoint::dcqcn::DcqcnConfig;
+use endpoint::{Flow, Host, HostConfig, QpConfig, QpId, RateControl, Verb};
 use packet::{Address, MacAddr, Psn, Qpn};
 
-const QPS: u32 = 50;
+const QPS: u32 = 2000;
 
 fn host(address: u32, peer: u32) -> Host {
     let mac = MacAddr([2, 0, 0, 0, 0, address as u8]);
     let config = HostConfig {
         qps_max: QPS,
         slack_ns: 1_000_000,
+        rate_control: RateControl::Dcqcn(DcqcnConfig::PAPER),
         ..HostConfig::new(Address::v4(address), mac, MacAddr([2, 0, 0, 1, 0, 0]))
     };
     let mut host = Host::new(config).unwrap();
@@ -27,7 +29,7 @@ fn host(address: u32, peer: u32) -> Host {
     host
 }
 
-/// Goal: posting, sending, losing, repairing, receiving, timers and events allocate nothing.
+/// Goal: with 2,000 connections and all verbs, posting, sending, marking, losing, repairing, receiving, timers and events allocate nothing.
 #[test]
 fn the_packet_path_allocates_nothing() {
     let (mut a, mut b) = (host(1, 2), host(2, 1));
@@ -36,15 +38,16 @@ fn the_packet_path_allocates_nothing() {
     let mut late_len = 0;
     let (mut completed, mut posted, mut now, mut count) = (0, 0, 0u64, 0u64);
     let info = allocation_counter::measure(|| {
-        while completed < 500 && now < 10_000_000_000 {
+        while completed < 2000 && now < 10_000_000_000 {
             for qp in 0..QPS {
                 let flow = Flow {
+                    verb: Verb::ALL[qp as usize % 5],
                     flow_id: 7,
                     bytes: 100_000,
                     message_bytes: 30_000,
                     announce: true,
                 };
-                posted += u32::from(posted < 500 && a.post(now, QpId(qp), flow).is_ok());
+                posted += u32::from(posted < 2000 && a.post(now, QpId(qp), flow).is_ok());
             }
             now += 5_000;
             for _ in 0..32 {
@@ -55,6 +58,9 @@ fn the_packet_path_allocates_nothing() {
                     if count % 7 == 0 && late_len == 0 {
                         late[..len].copy_from_slice(&frame[..len]);
                         late_len = len;
+                    } else if count % 11 == 0 {
+                        packet::ecn::mark(&mut frame[..len]);
+                        b.receive(now, &frame[..len], len);
                     } else if count % 50 != 0 {
                         b.receive(now, &frame[..len], len);
                     }
@@ -65,6 +71,9 @@ fn the_packet_path_allocates_nothing() {
                 }
                 if let Some(emitted) = b.transmit(now, &mut frame) {
                     let len = emitted.wire_len as usize;
+                    if count % 30 == 0 {
+                        packet::ecn::mark(&mut frame[..len]);
+                    }
                     a.receive(now, &frame[..len], len);
                 }
             }
@@ -78,8 +87,12 @@ fn the_packet_path_allocates_nothing() {
     });
     let (sent, got) = (a.counters(), b.counters());
     assert_eq!(
-        (completed, got.payload_errors),
-        (500, 0),
+        (completed, got.payload_errors + sent.payload_errors),
+        (2000, 0),
+        "{sent:?}\n{got:?}"
+    );
+    assert!(
+        sent.responses_received > 1000 && sent.rate_cuts > 100 && got.rate_cuts > 10,
         "{sent:?}\n{got:?}"
     );
     assert!(

@@ -8,6 +8,7 @@ use packet::{Address, Psn, Qpn};
 use wire::address;
 
 const FLOW: Flow = Flow {
+    verb: endpoint::Verb::Write,
     flow_id: 1,
     bytes: 1,
     message_bytes: 1,
@@ -91,6 +92,8 @@ fn configurations_are_checked() {
         hosts_per_leaf: 1,
         bytes: 1 << 20,
         qps: 2,
+        verb: endpoint::Verb::Write,
+        ring: endpoint::workload::RingAccounting::Steps,
         iterations: 1,
         message_bytes: 1 << 20,
         announce: true,

@@ -10,6 +10,7 @@ const MS: u64 = 1_000_000;
 
 fn flow(bytes: u64, message_bytes: u64) -> Flow {
     Flow {
+        verb: endpoint::Verb::Write,
         flow_id: 1,
         bytes,
         message_bytes,

@@ -15,6 +15,8 @@ fn config(kind: WorkloadKind, hosts: u32, hosts_per_leaf: u32) -> WorkloadConfig
         hosts_per_leaf,
         bytes: 100_001,
         qps: 2,
+        verb: endpoint::Verb::Write,
+        ring: endpoint::workload::RingAccounting::Steps,
         iterations: 2,
         message_bytes: 1 << 20,
         announce: true,
@@ -217,7 +219,7 @@ fn spraying_alone_repairs_nothing() {
             .map(|h| wire.counters(h).out_of_order_distance_max)
             .max();
         assert!(
-            kind == WorkloadKind::Idle || farthest > Some(10),
+            matches!(kind, WorkloadKind::Idle | WorkloadKind::Trace) || farthest > Some(10),
             "{kind:?}: {farthest:?}"
         );
     }
@@ -261,5 +263,84 @@ fn a_dead_host_fails_its_flows_only() {
             48
         };
         assert_eq!(totals.failed, wanted, "{kind:?}: {totals:?}");
+    }
+}
+
+/// Goal: the flows of a trace begin at their time or when their connection has room, and all end;
+/// each over one connection, dealt in turn.
+#[test]
+fn a_trace_is_followed() {
+    let config = WorkloadConfig {
+        qps: 2,
+        ..config(WorkloadKind::Trace, 4, 2)
+    };
+    let mut text = String::from("start,source,destination,bytes\n");
+    for number in 0..40 {
+        text += &format!(
+            "{},{},h0.0,{}\n",
+            number * 1000,
+            1 + number % 3,
+            5000 + number
+        );
+    }
+    let trace = endpoint::workload::trace::read(text.as_bytes(), 4, 2).unwrap();
+    let workload = Workload::with_trace(config, trace).unwrap();
+    assert_eq!(workload.flows(), 40);
+    let mut hosts = Vec::new();
+    let mut scripts: Vec<_> = workload.hosts().map(|id| workload.script(id)).collect();
+    for (id, script) in scripts.iter_mut().enumerate() {
+        let mut host = Host::new(wire::config(id as u32)).unwrap();
+        for plan in script.qps() {
+            host.open_qp(plan.config(wire::address(plan.peer.0)))
+                .unwrap();
+        }
+        script.start(&mut |p: Post| host.post(0, p.qp, p.flow).unwrap());
+        hosts.push(host);
+    }
+    assert_eq!(scripts[0].qps().count(), 6);
+    assert_eq!(
+        (scripts[1].qps().count(), scripts[1].next_start()),
+        (2, Some(3000))
+    );
+    let mut wire = Wire::new(hosts);
+    let mut started = Vec::new();
+    while !scripts.iter().all(|script| script.is_done()) {
+        assert!(wire.now < 100_000_000, "{:?}", scripts[1].totals());
+        for (id, script) in scripts.iter_mut().enumerate() {
+            let now = wire.now;
+            let host = &mut wire.hosts[id];
+            script.on_time(now, &mut |p: Post| {
+                started.push((now, p.flow.bytes));
+                host.post(now, p.qp, p.flow).unwrap();
+            });
+        }
+        let mut on_event = |host: &mut Host, id: usize, event: Event, now: u64| {
+            scripts[id].on_event(&event, &mut |p: Post| {
+                started.push((now, p.flow.bytes));
+                host.post(now, p.qp, p.flow).unwrap();
+            });
+        };
+        if !wire.step(&mut wire::in_order, &mut on_event) {
+            wire.now += 500;
+        }
+    }
+    let mut totals = FlowTotals::default();
+    for script in &scripts {
+        totals += script.totals();
+    }
+    assert_eq!(
+        (totals.posted, totals.completed, totals.failed),
+        (40, 40, 0)
+    );
+    assert_eq!(
+        wire.counters(0).received_bytes,
+        (0..40).map(|n| 5000 + n).sum::<u64>()
+    );
+    for (now, bytes) in started {
+        let wanted = (bytes - 5000) * 1000;
+        assert!(
+            now >= wanted && now < wanted + 20_000,
+            "{bytes} bytes at {now} ns"
+        );
     }
 }

@@ -162,7 +162,11 @@ impl Hosts {
     /// Timeouts.
     pub fn tick(&mut self, now: Nanos) {
         for index in 0..self.nodes.len() {
-            let host = &mut self.nodes[index].host;
+            let Hosts { nodes, refused, .. } = self;
+            let Node { host, script, .. } = &mut nodes[index];
+            if script.next_start().is_some_and(|at| at <= now.0) {
+                script.on_time(now.0, &mut |post| put(host, now, post, refused));
+            }
             if host.next_timer().is_some_and(|at| at <= now.0) {
                 host.tick(now.0);
                 self.events(now, index);
@@ -170,9 +174,16 @@ impl Hosts {
         }
     }
 
-    /// Whether every host has done its part.
-    pub fn are_done(&self) -> bool {
-        self.nodes.iter().all(|node| node.script.is_done())
+    /// Whether every host has done its part; ends background traffic when that is so.
+    pub fn are_done(&mut self) -> bool {
+        let are_done = self.nodes.iter().all(|node| node.script.is_done());
+        if are_done {
+            // What nobody measures would go on for ever.
+            for node in &mut self.nodes {
+                node.host.stop_background();
+            }
+        }
+        are_done
     }
 
     /// The flows of all hosts.
@@ -180,8 +191,7 @@ impl Hosts {
         let mut totals = FlowTotals::default();
         for node in &self.nodes {
             totals += node.script.totals();
-            totals.retransmitted += node.host.counters().retransmitted;
-            totals.spurious += node.host.counters().spurious;
+            totals.count(node.host.counters());
         }
         totals
     }

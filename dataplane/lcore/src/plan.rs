@@ -1,10 +1,13 @@
 //! From a testbed's settings to what its parts are made with: hosts, workload, rules, memory.
 
+use std::fs::File;
+
 use config::fabric::{Fabric, OVERHEAD_BYTES, frame_max_bytes, path_delay_ns_max, silence_ns};
-use config::{Announce, Recovery, TestbedConfig, Workload as Kind};
+use config::{Announce, Dcqcn, Recovery, Ring, TestbedConfig, Workload as Kind};
 use detector::Rules;
-use endpoint::workload::{Workload, WorkloadConfig, WorkloadError, WorkloadKind};
-use endpoint::{BitRate, HostConfig, PathMtu};
+use endpoint::dcqcn::{DcqcnConfig, DcqcnPreset};
+use endpoint::workload::{RingAccounting, Workload, WorkloadConfig, WorkloadKind, trace};
+use endpoint::{Background, BitRate, HostConfig, PathMtu, RateControl, Verb};
 
 /// The times of [`endpoint::Recovery`] are those of a 100 Gbit/s fabric.
 const RECOVERY_RATE_BPS: u64 = 100_000_000_000;
@@ -23,8 +26,8 @@ impl Plan<'_> {
     /// What runs on the hosts.
     ///
     /// # Errors
-    /// Names the setting that the workload cannot work with.
-    pub fn workload(&self) -> Result<Workload, WorkloadError> {
+    /// Names the setting that the workload cannot work with, or what is wrong with its file.
+    pub fn workload(&self) -> Result<Workload, String> {
         self.workload_of(0)
     }
 
@@ -32,21 +35,27 @@ impl Plan<'_> {
     ///
     /// # Errors
     /// As [`Plan::workload`].
-    pub fn workload_of(&self, index: usize) -> Result<Workload, WorkloadError> {
+    pub fn workload_of(&self, index: usize) -> Result<Workload, String> {
         let config = self.config;
-        Workload::new(WorkloadConfig {
+        let workload = WorkloadConfig {
             kind: match config.workload {
                 Kind::AllToAll => WorkloadKind::AllToAll,
                 Kind::RingAllreduce => WorkloadKind::RingAllReduce,
                 Kind::Permutation => WorkloadKind::Permutation,
                 Kind::Incast => WorkloadKind::Incast,
                 Kind::Pairs => WorkloadKind::Pairs,
+                Kind::Trace => WorkloadKind::Trace,
                 Kind::Idle => WorkloadKind::Idle,
             },
             hosts: u32::from(config.leaves) * u32::from(config.hosts_per_leaf),
             hosts_per_leaf: u32::from(config.hosts_per_leaf),
             bytes: config.bytes.bytes(),
             qps: config.qps,
+            verb: Verb::Write,
+            ring: match config.ring {
+                Ring::Steps => RingAccounting::Steps,
+                Ring::Flows => RingAccounting::Flows,
+            },
             iterations: config.iterations,
             message_bytes: MESSAGE_BYTES,
             announce: match config.announce {
@@ -55,6 +64,49 @@ impl Plan<'_> {
                 Announce::Mixed => index.is_multiple_of(2),
             },
             seed: config.seed,
+        };
+        let flows = match &config.flows {
+            None => Vec::new(),
+            Some(path) => {
+                let file = File::open(path)
+                    .map_err(|error| format!("flows {}: {error}", path.display()))?;
+                trace::read(file, workload.hosts, workload.hosts_per_leaf)
+                    .map_err(|error| format!("flows {}: {error}", path.display()))?
+            }
+        };
+        Workload::with_trace(workload, flows).map_err(|error| error.to_string())
+    }
+
+    /// How fast a connection may send.
+    fn rate_control(&self, link: BitRate) -> RateControl {
+        let preset = match self.config.dcqcn() {
+            Dcqcn::Off => {
+                let fixed = self
+                    .config
+                    .qp_rate
+                    .and_then(|rate| BitRate::new(rate.bits_per_second()));
+                return fixed.map_or(RateControl::Off, RateControl::Fixed);
+            }
+            Dcqcn::Paper => DcqcnPreset::Paper,
+            Dcqcn::Hpcc => DcqcnPreset::Hpcc,
+            Dcqcn::Vendor => DcqcnPreset::Vendor,
+        };
+        RateControl::Dcqcn(DcqcnConfig::preset(preset, link.bits_per_second()))
+    }
+
+    /// Background traffic of host `index`: to the same host half the leaves further on, so that
+    /// each has one from the leaf that is as far behind.
+    fn background(&self, fabric: &Fabric, index: usize, link: BitRate) -> Option<Background> {
+        let part = self.config.background.value();
+        let rate = BitRate::new((link.bits_per_second() as f64 * part) as u64)?;
+        let hosts = fabric.hosts.len();
+        let per_leaf = usize::from(self.config.hosts_per_leaf);
+        let far = usize::from(self.config.leaves) / 2 * per_leaf;
+        Some(Background {
+            to: Some(fabric.hosts[(index + far) % hosts].address),
+            from: Some(fabric.hosts[(index + hosts - far) % hosts].address),
+            rate,
+            adapts: self.config.background_aimd,
         })
     }
 
@@ -69,9 +121,12 @@ impl Plan<'_> {
             Recovery::SelectiveRepeat => endpoint::Recovery::SELECTIVE_REPEAT,
             Recovery::GoBackN => endpoint::Recovery::GO_BACK_N,
         };
+        let link = BitRate::new(host.rate.bits_per_second()).unwrap_or(BitRate::gbps(1));
         let defaults = HostConfig::new(host.address, host.mac, host.gateway_mac);
         HostConfig {
-            link_rate: BitRate::new(host.rate.bits_per_second()).unwrap_or(BitRate::gbps(1)),
+            link_rate: link,
+            rate_control: self.rate_control(link),
+            background: self.background(fabric, index, link),
             frame_overhead_bytes: OVERHEAD_BYTES,
             slack_ns: 2 * config.step.nanos(),
             mtu: PathMtu::new(config.mtu).unwrap_or(PathMtu::MAX),

@@ -76,6 +76,11 @@ pub fn result(
             failed: outcome.flows.failed,
             retransmitted: outcome.flows.retransmitted,
             spurious_retransmits: outcome.flows.spurious,
+            sent: outcome.flows.sent,
+            received_bytes: outcome.flows.received_bytes,
+            cnps: outcome.flows.cnps,
+            out_of_order_max: outcome.flows.out_of_order_max,
+            ended_us: outcome.flows.ended_ns / 1000,
             host_errors: outcome.host_errors,
         },
         noise: Noise {

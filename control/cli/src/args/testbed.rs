@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 use config::{
-    Announce, Bytes, Evidence, FaultList, LinkList, Mark, PathTest, Preset, Probability, Rate,
-    Recovery, Spray, TestbedLayer, Tie, Time, Workload,
+    Announce, Bytes, Dcqcn, Evidence, FaultList, LinkList, Mark, PathTest, Preset, Probability,
+    Rate, Recovery, Ring, Spray, TestbedLayer, Tie, Time, Workload,
 };
 
 use crate::failure::{Failure, USAGE};
@@ -67,7 +67,7 @@ pub(crate) struct TestbedArgs {
     /// Mark congestion by ECN, from 400kB of queue at 100Gbps, in proportion to the rate
     #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", help_heading = "Fabric")]
     ecn: Option<bool>,
-    /// all-to-all, ring-allreduce, permutation, incast, pairs or idle [default: all-to-all]
+    /// all-to-all, ring-allreduce, permutation, incast, pairs, trace or idle [default: all-to-all]
     #[arg(long, value_name = "W", help_heading = "Traffic")]
     workload: Option<Workload>,
     /// What a host sends to each peer, over all QPs [default: 64MiB]
@@ -88,6 +88,24 @@ pub(crate) struct TestbedArgs {
     /// selective-repeat or go-back-n [default: selective-repeat]
     #[arg(long, value_name = "R", help_heading = "Traffic")]
     recovery: Option<Recovery>,
+    /// How hosts heed ECN: off, paper, hpcc or vendor [default: paper with --ecn, else off]
+    #[arg(long, value_name = "SET", help_heading = "Traffic")]
+    dcqcn: Option<Dcqcn>,
+    /// A rate that no QP exceeds, in place of DCQCN
+    #[arg(long, value_name = "R", help_heading = "Traffic")]
+    qp_rate: Option<Rate>,
+    /// Bytes of a ring-allreduce: steps (2(n-1) of 1/n) or flows (the paper's) [default: steps]
+    #[arg(long, value_name = "A", help_heading = "Traffic")]
+    ring: Option<Ring>,
+    /// TCP-like traffic of each host beside RoCE, a part of its link's rate [default: 0]
+    #[arg(long, value_name = "PART", help_heading = "Traffic")]
+    background: Option<Probability>,
+    /// Background traffic halves its rate for loss, and grows otherwise
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, default_missing_value = "true", require_equals = true, help_heading = "Traffic")]
+    background_aimd: Option<bool>,
+    /// Flows of workload trace: CSV with start (ns), source, destination (h3.0), bytes
+    #[arg(long, value_name = "F", help_heading = "Traffic")]
+    flows: Option<PathBuf>,
     /// jsq2, jsq, random, round-robin or ecmp [default: jsq2]
     #[arg(long, value_name = "S", help_heading = "Spraying")]
     spray: Option<Spray>,
@@ -212,6 +230,12 @@ impl TestbedArgs {
             counter_bits: self.counter_bits,
             announce: self.announce,
             recovery: self.recovery,
+            dcqcn: self.dcqcn,
+            qp_rate: self.qp_rate,
+            ring: self.ring,
+            background: self.background,
+            background_aimd: self.background_aimd,
+            flows: self.flows.clone(),
             seed: self.seed,
             faults,
             disabled,

@@ -50,12 +50,13 @@ fn every_flag_lands_in_its_setting() {
          --fail leaf3>spine2:drop=0.01 --fail leaf0-spine0:delay=5us --disable leaf1>spine1 \
          --limit 5s --pcap-dir /tmp/captures --queue-limit 2MiB --window-packets 32 --step 5us \
          --burst 16 --interleave --message-port 4000 --link-state 50ms --hold-down 20ms --ecn \
-         --trace /tmp/trace \
+         --trace /tmp/trace --dcqcn hpcc --ring flows --background 0.25 --background-aimd \
          --socket /tmp/socket --json - -- --log-level=debug",
     )
     .unwrap();
     let json = serde_json::to_value(&config).unwrap();
-    let expected = serde_json::json!({
+    let expected: serde_json::Value = serde_json::from_str(
+        r#"{
         "preset": "default", "leaves": 4, "spines": 3, "hosts_per_leaf": 2,
         "link_rate": "100Gbps", "host_rate": "50Gbps", "workload": "permutation",
         "bytes": "1MiB", "qps": 1, "iterations": 3, "mtu": 1024, "spray": "random",
@@ -66,8 +67,12 @@ fn every_flag_lands_in_its_setting() {
         "disabled": ["leaf1>spine1"], "limit": "5s", "queue_limit": "2MiB",
         "window_packets": 32, "step": "5us", "burst": 16, "interleave": true,
         "message_port": 4000, "link_state": "50ms", "hold_down": "20ms", "ecn": true, "sensitivity": 0.65, "p_min": 100,
-        "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket",
-    });
+        "dcqcn": "hpcc",
+        "ring": "flows", "background": "0.25", "background_aimd": true,
+        "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket"
+    }"#,
+    )
+    .unwrap();
     assert_eq!(json, expected);
 }
 

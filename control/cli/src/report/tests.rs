@@ -86,6 +86,11 @@ fn result() -> TestbedResult {
             failed: 0,
             retransmitted: 2_512,
             spurious_retransmits: 23,
+            sent: 917_504,
+            received_bytes: 7 << 30,
+            cnps: 0,
+            out_of_order_max: 12,
+            ended_us: 801_500,
             host_errors: 0,
         },
         noise: Noise {

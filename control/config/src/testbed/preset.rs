@@ -1,7 +1,9 @@
 //! The two sets of settings that everything starts from.
 
 use super::{FaultList, LinkList, TestbedConfig};
-use crate::choice::{Announce, Evidence, Mark, PathTest, Preset, Recovery, Spray, Tie, Workload};
+use crate::choice::{
+    Announce, Evidence, Mark, PathTest, Preset, Recovery, Ring, Spray, Tie, Workload,
+};
 use crate::quantity::{Bytes, Probability, Rate, Time};
 
 /// The longest step of fabric time: a stalled machine then fires no timeouts.
@@ -32,6 +34,9 @@ impl TestbedConfig {
             test: PathTest::Fixed,
             counter_bits: 32,
             recovery: Recovery::SelectiveRepeat,
+            ring: Ring::Steps,
+            background: Probability::default(),
+            background_aimd: false,
             seed: 1,
             faults: FaultList::default(),
             disabled: LinkList::default(),
@@ -48,6 +53,9 @@ impl TestbedConfig {
             hold_down: Time::new(10_000_000),
             // Marking slows senders that heed it, and the calibrated noise is that of full load.
             ecn: false,
+            dcqcn: None,
+            qp_rate: None,
+            flows: None,
             sensitivity: None,
             p_min: None,
             spine_packets: None,

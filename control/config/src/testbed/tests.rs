@@ -15,6 +15,7 @@ fn resolve(text: &str) -> Result<TestbedConfig, ConfigError> {
 fn presets_are_sound() {
     let default = resolve("").unwrap();
     assert_eq!(default, TestbedConfig::preset(Preset::Default));
+    assert_eq!(default.dcqcn(), crate::choice::Dcqcn::Off);
     assert!(!default.is_paper() && default.tie == Tie::FewestMeasured);
     let paper = resolve("preset = \"paper\"").unwrap();
     assert!(paper.is_paper() && paper.interleave);
@@ -170,6 +171,20 @@ fn mistakes_are_explained() {
             "fabric: unknown key \"fabric\"; the keys here are preset, leaves",
         ),
         ("leaves = ", "fabric.toml:1: "),
+        (
+            "dcqcn = \"paper\"\nqp_rate = \"1Gbps\"",
+            "qp_rate: a fixed rate and DCQCN exclude each other",
+        ),
+        ("qp_rate = \"20Gbps\"", "qp_rate: 20Gbps is out of range"),
+        ("background = 0.99", "background: 0.99 is out of range"),
+        (
+            "workload = \"trace\"",
+            "flows: workload trace has no flows; name a CSV file",
+        ),
+        (
+            "flows = \"a.csv\"",
+            "flows: a.csv is not looked at by workload all-to-all",
+        ),
     ] {
         let error = resolve(text).unwrap_err().to_string();
         assert!(

@@ -8,7 +8,7 @@ use pipeline::fault::Fault;
 
 use super::TestbedConfig;
 use super::preset::STEP_MAX;
-use crate::choice::{Announce, Evidence, Mark, PathTest, Workload};
+use crate::choice::{Announce, Dcqcn, Evidence, Mark, PathTest, Workload};
 use crate::error::ConfigError;
 use crate::fabric;
 use crate::quantity::{Bytes, Rate, Time};
@@ -110,6 +110,7 @@ impl TestbedConfig {
             );
             return Err(ConfigError::new("bytes", message));
         }
+        self.check_hosts()?;
         within("bytes", self.bytes, Bytes::new(0)..=Bytes::new(1 << 40))?;
         let qps = self.connections() * u64::from(self.qps);
         if qps > QPS_MAX {
@@ -131,6 +132,47 @@ impl TestbedConfig {
             return Err(ConfigError::new("message_port", message));
         }
         Ok(())
+    }
+
+    /// What hosts do beside their workload, and its file.
+    fn check_hosts(&self) -> Result<(), ConfigError> {
+        if self.qp_rate.is_some() && self.dcqcn.is_some_and(|dcqcn| dcqcn != Dcqcn::Off) {
+            let message = "a fixed rate and DCQCN exclude each other; leave one of qp_rate and \
+                           dcqcn out";
+            return Err(ConfigError::new("qp_rate", message));
+        }
+        if let Some(rate) = self.qp_rate {
+            within("qp_rate", rate, Rate::new(1_000_000)..=self.host_rate)?;
+        }
+        let background = self.background.value();
+        if !(0.0..=0.95).contains(&background) {
+            let message = format!("{background} is out of range; choose 0 to 0.95");
+            return Err(ConfigError::new("background", message));
+        }
+        match (self.workload, &self.flows) {
+            (Workload::Trace, None) => {
+                let message = "workload trace has no flows; name a CSV file of start, source, \
+                               destination and bytes";
+                Err(ConfigError::new("flows", message))
+            }
+            (workload, Some(file)) if workload != Workload::Trace => {
+                let message = format!(
+                    "{} is not looked at by workload {workload}; choose workload trace",
+                    file.display()
+                );
+                Err(ConfigError::new("flows", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// How hosts heed congestion marks: as said, or as fits the switches.
+    pub fn dcqcn(&self) -> Dcqcn {
+        match self.dcqcn {
+            Some(dcqcn) => dcqcn,
+            None if self.ecn && self.qp_rate.is_none() => Dcqcn::Paper,
+            None => Dcqcn::Off,
+        }
     }
 
     fn check_measurement(&self) -> Result<(), ConfigError> {
@@ -270,6 +312,8 @@ impl TestbedConfig {
             Workload::AllToAll => hosts * (hosts - 1),
             Workload::RingAllreduce | Workload::Permutation | Workload::Incast => hosts,
             Workload::Pairs => hosts,
+            // Any host may send to any other.
+            Workload::Trace => hosts * (hosts - 1),
             Workload::Idle => 0,
         }
     }

@@ -5,6 +5,7 @@
 
 use super::Host;
 use crate::event::FailReason;
+use crate::sender::Tick;
 use crate::timers::NEVER;
 
 impl Host {
@@ -17,6 +18,7 @@ impl Host {
 
     /// Does what time alone causes: timeouts, and requests for what is missing too long.
     pub fn tick(&mut self, now: u64) {
+        self.advance(now);
         while let Some((at, id)) = self.timers.first() {
             if at > now {
                 return;
@@ -26,9 +28,13 @@ impl Host {
                 qp.receiver.tick(now, &self.config);
             }
             if qp.sender.deadline() <= now {
-                self.counters.timeouts += 1;
-                if !qp.sender.time_out(now, &self.config) {
-                    self.fail(id, FailReason::RetriesExceeded);
+                match qp.sender.tick(now, &self.config) {
+                    Tick::Nothing => {}
+                    Tick::TimedOut => self.counters.timeouts += 1,
+                    Tick::GaveUp => {
+                        self.counters.timeouts += 1;
+                        self.fail(id, FailReason::RetriesExceeded);
+                    }
                 }
             }
             let qp = &self.qps[id as usize];
@@ -42,10 +48,12 @@ impl Host {
         }
     }
 
-    fn fail(&mut self, id: u32, reason: FailReason) {
+    /// Connection `id` gives up.
+    pub(super) fn fail(&mut self, id: u32, reason: FailReason) {
         let qp = &mut self.qps[id as usize];
         qp.failed = Some(reason);
         qp.failure_due = Some(qp.sender.give_up());
+        qp.receiver.give_up();
         self.counters.qps_failed += 1;
     }
 }

@@ -6,10 +6,20 @@ use packet::{Address, MacAddr};
 use proptest::prelude::*;
 
 use super::*;
+use crate::config::Recovery;
 
 const WINDOW: u32 = 64;
 const REORDER: u32 = 16;
 const HOLE_NS: u64 = 1000;
+
+fn packet(len: u32, ends_message: bool) -> Packet {
+    Packet {
+        len,
+        ends_message,
+        ack_req: false,
+        takes_receive: false,
+    }
+}
 
 fn config() -> HostConfig {
     let mac = MacAddr([2, 0, 0, 0, 0, 1]);
@@ -49,7 +59,7 @@ proptest! {
             let index = prefix + offset;
             let psn = first.plus(index as u32);
             prop_assert_eq!(receiver.index(psn), index);
-            let arrival = receiver.arrive(now, index, 100, index % 5 == 4, false, &config);
+            let arrival = receiver.arrive(now, index, packet(100, index % 5 == 4), &config);
             let is_old = index < prefix || seen.contains(&index);
             let wanted = if is_old {
                 Arrival::Duplicate
@@ -69,17 +79,26 @@ proptest! {
                     prefix += 1;
                 }
             }
-            while let Some(psn) = receiver.take_nak(now, &config) {
+            let mut notices = Vec::new();
+            while let Some(notice) = receiver.take_notice(now, &config) {
+                notices.push(notice);
+            }
+            for notice in notices {
+                let psn = match notice {
+                    Notice::Nak(psn) => psn,
+                    Notice::Ack(psn) => {
+                        prop_assert_eq!(i64::from(psn.ahead_of(first)), prefix - 1);
+                        continue;
+                    }
+                    Notice::NotReady(_) => panic!("receives are never short"),
+                };
                 let asked = i64::from(psn.ahead_of(first));
                 prop_assert!(asked >= prefix && !seen.contains(&asked), "{} has arrived", asked);
                 let is_far = top - 1 - asked >= i64::from(REORDER);
                 let age = now - overtaken[&asked];
                 prop_assert!(is_far || age >= HOLE_NS, "{} of {}, {} ns old", asked, top, age);
             }
-            if let Some(psn) = receiver.take_ack() {
-                prop_assert_eq!(i64::from(psn.ahead_of(first)), prefix - 1);
-            }
-            prop_assert!(receiver.unacknowledged < 4);
+            prop_assert!(receiver.inbox.unacknowledged < 4);
             prop_assert_eq!(receiver.delivered_bytes(), 100 * prefix as u64);
             prop_assert_eq!(i64::from(receiver.messages()), prefix / 5);
         }
@@ -97,15 +116,16 @@ fn more_holes_than_room_are_asked_for_in_turn() {
     };
     let mut receiver = Receiver::new(Psn::new(0), &config);
     for index in (1..1000).step_by(2) {
-        receiver.arrive(0, index, 1, false, false, &config);
+        receiver.arrive(0, index, packet(1, false), &config);
     }
     let (mut now, mut asked) = (0, BTreeSet::new());
-    while receiver.deadline() != NEVER || receiver.has_control() {
-        while let Some(psn) = receiver.take_nak(now, &config) {
-            asked.insert(psn.number());
-            receiver.arrive(now, psn.number().into(), 1, false, false, &config);
+    while receiver.deadline() != NEVER || receiver.has_notice() {
+        while let Some(notice) = receiver.take_notice(now, &config) {
+            if let Notice::Nak(psn) = notice {
+                asked.insert(psn.number());
+                receiver.arrive(now, psn.number().into(), packet(1, false), &config);
+            }
         }
-        receiver.take_ack();
         now = receiver.deadline().max(now + 1).min(now + HOLE_NS);
         receiver.tick(now, &config);
     }

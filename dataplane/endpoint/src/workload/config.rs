@@ -3,6 +3,7 @@
 use thiserror::Error;
 
 use crate::config::MESSAGE_BYTES_MAX;
+use crate::verb::Verb;
 
 /// First queue pair number of a workload: those below are for a stack's own use.
 pub(super) const QPN_FIRST: u64 = 0x100;
@@ -24,18 +25,21 @@ pub enum WorkloadKind {
     Incast,
     /// Leaves 2j and 2j + 1 send to each other, host by host; an odd last leaf is idle.
     Pairs,
+    /// The flows of a trace, each at its time, whatever the others do.
+    Trace,
     /// Nothing.
     Idle,
 }
 
 impl WorkloadKind {
     /// All of them, in the order of the documentation.
-    pub const ALL: [WorkloadKind; 6] = [
+    pub const ALL: [WorkloadKind; 7] = [
         WorkloadKind::AllToAll,
         WorkloadKind::RingAllReduce,
         WorkloadKind::Permutation,
         WorkloadKind::Incast,
         WorkloadKind::Pairs,
+        WorkloadKind::Trace,
         WorkloadKind::Idle,
     ];
 
@@ -47,6 +51,7 @@ impl WorkloadKind {
             WorkloadKind::Permutation => "permutation",
             WorkloadKind::Incast => "incast",
             WorkloadKind::Pairs => "pairs",
+            WorkloadKind::Trace => "trace",
             WorkloadKind::Idle => "idle",
         }
     }
@@ -64,6 +69,18 @@ impl std::str::FromStr for WorkloadKind {
     }
 }
 
+/// How the bytes of a ring-allreduce are counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum RingAccounting {
+    /// A collective over `bytes`: 2(n - 1) steps, each depending on the one before at the
+    /// neighbour, each of 1/n of the bytes. A host sends 2(n - 1)/n times `bytes`.
+    #[default]
+    Steps,
+    /// As the paper counts (arXiv 2605.03702, section 5: 2 GiB over 2 QPs are flows of 1 GiB): a
+    /// host sends `bytes` to its neighbour, one flow per QP, in one step.
+    Flows,
+}
+
 /// What to run.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadConfig {
@@ -73,11 +90,15 @@ pub struct WorkloadConfig {
     pub hosts: u32,
     /// Hosts on each leaf; traffic within a leaf is left out.
     pub hosts_per_leaf: u32,
-    /// Bytes that a host sends to a peer in an iteration (ring-allreduce: that it reduces, so it
-    /// sends 2(n - 1)/n times as many).
+    /// Bytes that a host sends to a peer in an iteration (ring-allreduce: see [`RingAccounting`]).
     pub bytes: u64,
     /// Connections between two hosts; they share the bytes.
     pub qps: u32,
+    /// The operation of all flows. With READ the data go the other way: who is said to send here
+    /// asks for them, and nobody waits for what others read.
+    pub verb: Verb,
+    /// How a ring's bytes are counted.
+    pub ring: RingAccounting,
     /// How often the pattern is run; 0 is never.
     pub iterations: u32,
     /// Bytes of each message but the last of a flow: 1 to 2^31.
@@ -104,7 +125,9 @@ impl WorkloadConfig {
     /// Bytes that a host sends to its peer in a step.
     pub(super) fn step_bytes(&self) -> u64 {
         match self.kind {
-            WorkloadKind::RingAllReduce => self.bytes / u64::from(self.hosts),
+            WorkloadKind::RingAllReduce if self.ring == RingAccounting::Steps => {
+                self.bytes / u64::from(self.hosts)
+            }
             _ => self.bytes,
         }
     }
@@ -132,6 +155,9 @@ impl WorkloadConfig {
         }
         if !(1..=MESSAGE_BYTES_MAX).contains(&self.message_bytes) {
             return wrong("message_bytes", self.message_bytes, "1 to 2^31");
+        }
+        if self.kind == WorkloadKind::Trace {
+            return Ok(());
         }
         if self.bytes > 1 << 50 || self.step_bytes() < u64::from(self.qps) {
             let want = "a byte or more for each connection and step, and at most 2^50";

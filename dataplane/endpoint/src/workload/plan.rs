@@ -3,13 +3,17 @@
 //! Everything follows from the configuration by arithmetic, so both ends of a connection find the
 //! same numbers without talking.
 
+use std::sync::Arc;
+
 use packet::{Address, Psn, Qpn};
 
 use crate::config::QpConfig;
 use crate::pattern::mix;
 use crate::units::QpId;
 use crate::workload::config::QPN_FIRST;
-use crate::workload::{HostId, Script, WorkloadConfig, WorkloadError, WorkloadKind};
+use crate::workload::{
+    HostId, RingAccounting, Script, TraceFlow, WorkloadConfig, WorkloadError, WorkloadKind,
+};
 
 /// RoCEv2 senders take their UDP source ports from 0xc000 up (IBTA annex A17, as Linux does it).
 const UDP_PORT_FIRST: u16 = 0xc000;
@@ -49,10 +53,13 @@ impl QpPlan {
     }
 }
 
-/// A checked workload.
-#[derive(Clone, Copy, Debug)]
+/// A checked workload. A copy shares its trace.
+#[derive(Clone, Debug)]
 pub struct Workload {
     config: WorkloadConfig,
+    trace: Arc<[TraceFlow]>,
+    /// Both directions of every pair of hosts in the trace, in order, each once.
+    pairs: Arc<[(u32, u32)]>,
 }
 
 impl Workload {
@@ -61,8 +68,46 @@ impl Workload {
     /// # Errors
     /// Names the first that cannot work.
     pub fn new(config: WorkloadConfig) -> Result<Workload, WorkloadError> {
+        Workload::with_trace(config, Vec::new())
+    }
+
+    /// Checks the numbers of a workload of kind [`WorkloadKind::Trace`] with flows in the order of
+    /// their start; other kinds look at no trace. The pattern's `bytes` and `iterations` do not
+    /// count, each flow goes over one connection.
+    ///
+    /// # Errors
+    /// Names the first that cannot work.
+    pub fn with_trace(
+        config: WorkloadConfig,
+        trace: Vec<TraceFlow>,
+    ) -> Result<Workload, WorkloadError> {
         config.check()?;
-        Ok(Workload { config })
+        let wrong = |key, value, want| Err(WorkloadError { key, value, want });
+        for (at, flow) in trace.iter().enumerate() {
+            let (source, destination) = (flow.source.0, flow.destination.0);
+            let is_pair = source != destination && source.max(destination) < config.hosts;
+            if !is_pair || flow.bytes == 0 || flow.bytes > 1 << 50 {
+                let want = "between two of the hosts, and of 1 byte to 2^50";
+                return wrong("trace flow", at as u64, want);
+            }
+            if at > 0 && trace[at - 1].start_ns > flow.start_ns {
+                return wrong("trace flow", at as u64, "in the order of the starts");
+            }
+        }
+        let ends = trace.iter().map(|flow| (flow.source.0, flow.destination.0));
+        let mut pairs: Vec<_> = ends.flat_map(|(a, b)| [(a, b), (b, a)]).collect();
+        pairs.sort_unstable();
+        pairs.dedup();
+        Ok(Workload {
+            config,
+            trace: trace.into(),
+            pairs: pairs.into(),
+        })
+    }
+
+    /// The flows of its trace.
+    pub(super) fn trace(&self) -> &[TraceFlow] {
+        &self.trace
     }
 
     /// Its settings.
@@ -78,11 +123,11 @@ impl Workload {
     /// The connections that `host` must have, in the order in which it opens them: to all peers
     /// that it ever sends to or receives from.
     pub fn qps_of(&self, host: HostId) -> impl Iterator<Item = QpPlan> + use<> {
-        let workload = *self;
-        let peers = workload
-            .hosts()
-            .filter(move |&peer| workload.talks(host, peer));
-        let lanes = peers.flat_map(move |peer| (0..workload.config.qps).map(move |q| (peer, q)));
+        let workload = self.clone();
+        let talker = self.clone();
+        let qps = self.config.qps;
+        let peers = self.hosts().filter(move |&peer| talker.talks(host, peer));
+        let lanes = peers.flat_map(move |peer| (0..qps).map(move |q| (peer, q)));
         lanes.enumerate().map(move |(id, (peer, lane))| QpPlan {
             id: QpId(id as u32),
             peer,
@@ -119,9 +164,12 @@ impl Workload {
     pub fn steps(&self) -> u32 {
         match self.config.kind {
             WorkloadKind::AllToAll => self.config.hosts - 1,
-            WorkloadKind::RingAllReduce => 2 * (self.config.hosts - 1),
+            WorkloadKind::RingAllReduce => match self.config.ring {
+                RingAccounting::Steps => 2 * (self.config.hosts - 1),
+                RingAccounting::Flows => 1,
+            },
             WorkloadKind::Permutation | WorkloadKind::Incast | WorkloadKind::Pairs => 1,
-            WorkloadKind::Idle => 0,
+            WorkloadKind::Trace | WorkloadKind::Idle => 0,
         }
     }
 
@@ -155,7 +203,7 @@ impl Workload {
                 }
                 partner * per_leaf + i % per_leaf
             }
-            WorkloadKind::Idle => return None,
+            WorkloadKind::Trace | WorkloadKind::Idle => return None,
         };
         (self.leaf(i) != self.leaf(target)).then_some(HostId(target))
     }
@@ -170,6 +218,7 @@ impl Workload {
         match self.config.kind {
             // Every pair of leaves meets in some step; asking all steps would take n^3 for all.
             WorkloadKind::AllToAll => self.leaf(a.0) != self.leaf(b.0),
+            WorkloadKind::Trace => self.pairs.binary_search(&(a.0, b.0)).is_ok(),
             // All steps are alike.
             _ => self.sends(a, b, 0) || self.sends(b, a, 0),
         }
@@ -184,6 +233,9 @@ impl Workload {
 
     /// Flows that all hosts together will post.
     pub fn flows(&self) -> u64 {
+        if self.config.kind == WorkloadKind::Trace {
+            return self.trace.len() as u64;
+        }
         let mut per_iteration = 0;
         for step in 0..self.steps() {
             let senders = self.hosts().filter(|&h| self.target(h, step).is_some());

@@ -4,10 +4,17 @@
 //! receive in it has arrived; so hosts stay within a step of those they hear from, without a
 //! barrier. A connection that fails is left out from then on, and its flows count as failed.
 
+mod timed;
+
+use std::collections::VecDeque;
+
 use crate::config::Flow;
+use crate::counters::Counters;
 use crate::event::Event;
 use crate::units::QpId;
-use crate::workload::{HostId, QpPlan, Workload};
+use crate::verb::Verb;
+use crate::workload::{HostId, QpPlan, TraceFlow, Workload};
+use timed::deal;
 
 /// A flow to post.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +40,30 @@ pub struct FlowTotals {
     pub retransmitted: u64,
     /// Packets that arrived a second time; from the counters of the host.
     pub spurious: u64,
+    /// Data packets sent, first and again; from the counters of the host.
+    pub sent: u64,
+    /// Payload bytes that arrived, each once; from the counters of the host.
+    pub received_bytes: u64,
+    /// Congestion notifications received; from the counters of the host.
+    pub cnps: u64,
+    /// How far behind the latest a packet was at most; from the counters of the host.
+    pub out_of_order_max: u64,
+    /// When the last flow that is complete was.
+    pub ended_ns: u64,
+}
+
+impl FlowTotals {
+    /// Adds what a host has counted.
+    pub fn count(&mut self, counters: &Counters) {
+        self.retransmitted += counters.retransmitted;
+        self.spurious += counters.spurious;
+        self.sent += counters.sent;
+        self.received_bytes += counters.received_bytes;
+        self.cnps += counters.cnps_received;
+        self.out_of_order_max = self
+            .out_of_order_max
+            .max(counters.out_of_order_distance_max);
+    }
 }
 
 impl std::ops::AddAssign for FlowTotals {
@@ -43,12 +74,19 @@ impl std::ops::AddAssign for FlowTotals {
         self.failed += other.failed;
         self.retransmitted += other.retransmitted;
         self.spurious += other.spurious;
+        self.sent += other.sent;
+        self.received_bytes += other.received_bytes;
+        self.cnps += other.cnps;
+        self.out_of_order_max = self.out_of_order_max.max(other.out_of_order_max);
+        self.ended_ns = self.ended_ns.max(other.ended_ns);
     }
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Lane {
     plan: QpPlan,
+    /// Flows of a trace that are still to come.
+    timed: VecDeque<TraceFlow>,
     received_bytes: u64,
     expected_bytes: u64,
     outstanding: u32,
@@ -73,6 +111,7 @@ pub struct Script {
     sending: usize,
     waiting: usize,
     flows: u64,
+    now: u64,
     totals: FlowTotals,
 }
 
@@ -80,20 +119,24 @@ impl Script {
     pub(crate) fn new(workload: &Workload, host: HostId) -> Script {
         let lanes = workload.qps_of(host).map(|plan| Lane {
             plan,
+            timed: VecDeque::new(),
             received_bytes: 0,
             expected_bytes: 0,
             outstanding: 0,
             is_dead: false,
         });
+        let mut lanes: Vec<Lane> = lanes.collect();
+        deal(workload, host, &mut lanes);
         Script {
-            workload: *workload,
+            workload: workload.clone(),
             host,
-            lanes: lanes.collect(),
+            lanes,
             iteration: 0,
             step: 0,
             sending: 0,
             waiting: 0,
             flows: 0,
+            now: 0,
             totals: FlowTotals::default(),
         }
     }
@@ -105,7 +148,8 @@ impl Script {
 
     /// Begins; `post` is told what to send.
     pub fn start(&mut self, post: &mut impl FnMut(Post)) {
-        if !self.is_done() {
+        self.post_timed(post);
+        if !self.is_timed() && !self.is_done() {
             self.enter(post);
             self.go_on(post);
         }
@@ -114,7 +158,9 @@ impl Script {
     /// Takes note of an event of this host; `post` is told what to send next.
     pub fn on_event(&mut self, event: &Event, post: &mut impl FnMut(Post)) {
         match *event {
-            Event::SendComplete { qp, .. } => {
+            Event::SendComplete { qp, ended_ns, .. } => {
+                self.now = self.now.max(ended_ns);
+                self.totals.ended_ns = self.totals.ended_ns.max(ended_ns);
                 let Some(lane) = self.lanes.get_mut(qp.0 as usize) else {
                     return;
                 };
@@ -150,13 +196,19 @@ impl Script {
         };
         self.waiting -= usize::from(lane.lacks_data());
         self.sending -= usize::from(lane.outstanding > 0);
-        self.totals.failed += u64::from(lane.outstanding);
+        let never = lane.timed.len() as u64;
+        self.totals.posted += never;
+        self.totals.failed += u64::from(lane.outstanding) + never;
+        lane.timed.clear();
         lane.outstanding = 0;
         lane.is_dead = true;
     }
 
     /// Enters steps for as long as nothing holds the host back.
     fn go_on(&mut self, post: &mut impl FnMut(Post)) {
+        if self.is_timed() {
+            return self.post_timed(post);
+        }
         while !self.is_done() && self.sending == 0 && self.waiting == 0 {
             self.step += 1;
             if self.step == self.workload.steps() {
@@ -175,7 +227,8 @@ impl Script {
         for lane in &mut self.lanes {
             let peer = lane.plan.peer;
             let bytes = self.workload.lane_bytes(lane.plan.lane);
-            if self.workload.sends(peer, self.host, self.step) {
+            // What a peer reads from here, only the peer knows to be there.
+            if config.verb != Verb::Read && self.workload.sends(peer, self.host, self.step) {
                 lane.expected_bytes += bytes;
                 self.waiting += usize::from(lane.lacks_data());
             }
@@ -194,6 +247,7 @@ impl Script {
             post(Post {
                 qp: lane.plan.id,
                 flow: Flow {
+                    verb: config.verb,
                     flow_id: u64::from(self.host.0) << 40 | self.flows,
                     bytes,
                     message_bytes: config.message_bytes,
@@ -205,6 +259,9 @@ impl Script {
 
     /// Whether the host has run all its steps.
     pub fn is_done(&self) -> bool {
+        if self.is_timed() {
+            return self.sending == 0 && self.lanes.iter().all(|lane| lane.timed.is_empty());
+        }
         self.iteration >= self.workload.config().iterations || self.workload.steps() == 0
     }
 
@@ -213,7 +270,7 @@ impl Script {
         (self.iteration, self.step)
     }
 
-    /// Its flows so far; `retransmitted` and `spurious` are the caller's to fill in.
+    /// Its flows so far; [`FlowTotals::count`] adds what its host has counted.
     pub fn totals(&self) -> FlowTotals {
         self.totals
     }

@@ -160,6 +160,18 @@ impl Wire {
         }
     }
 
+    /// Marks the frame that left last, as a congested queue does.
+    pub(crate) fn mark_last(&mut self) {
+        let mut all = std::mem::take(&mut self.in_flight).into_vec();
+        if let Some(Reverse(last)) = all.iter_mut().max_by_key(|Reverse(arrival)| arrival.1) {
+            assert!(
+                packet::ecn::mark(&mut last.3),
+                "hosts send ECN-capable packets"
+            );
+        }
+        self.in_flight = all.into();
+    }
+
     /// Steps until nothing is left to happen or `limit_ns` has come; returns the events.
     pub(crate) fn run(
         &mut self,
