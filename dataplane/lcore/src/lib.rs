@@ -10,6 +10,7 @@ pub mod device;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;
+pub mod links;
 pub mod live;
 pub mod machine;
 pub mod packet;

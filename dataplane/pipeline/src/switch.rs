@@ -211,6 +211,12 @@ impl<T: Token> Switch<T> {
         self.queues.next_departure(port.index())
     }
 
+    /// The first port from `from` on that has something queued, for drivers of many ports.
+    #[inline]
+    pub fn next_busy(&mut self, from: usize) -> Option<PortId> {
+        self.queues.next_busy(from).map(|port| PortId(port as u16))
+    }
+
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         self.end_holds(now, sink);
