@@ -305,7 +305,10 @@ impl FabricLoop {
             self.sink.switch = index as u16;
             for (port, was_up) in &mut node.moody {
                 let (port, link) = (*port, node.outgoing[port.index()]);
-                let is_up = self.links.wire(link).is_none_or(|wire| wire.is_up(self.now));
+                let is_up = self
+                    .links
+                    .wire(link)
+                    .is_none_or(|wire| wire.is_up(self.now));
                 if is_up != *was_up {
                     *was_up = is_up;
                     if let Some(trace) = &mut self.trace {
@@ -323,7 +326,7 @@ impl FabricLoop {
     }
 
     fn commands(&mut self) {
-        while let Some(to) = self.shared.seam.commands.pop() {
+        while let Some(to) = self.shared.seam.commands_of(0).pop() {
             self.apply(usize::from(to.switch), to.command);
         }
     }

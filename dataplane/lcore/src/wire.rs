@@ -13,7 +13,7 @@ use pipeline::fault::{Fate, Fault, LinkFaults};
 use crate::pcap::Writer;
 
 /// Packets a ring holds: far more than a link's bandwidth-delay product in one round of the loop.
-pub const RING_PACKETS: u32 = 1024;
+pub const RING_PACKETS: u32 = 256;
 /// Packets that may wait for an injected delay or as damaged ones; more wait in the egress queue.
 const HELD_MAX: usize = 4096;
 

@@ -86,6 +86,8 @@ impl<T: Token> Switch<T> {
             | DropReason::LinkDown
             | DropReason::TailDrop
             | DropReason::QueueMemory
+            | DropReason::HandOffFull
+            | DropReason::SpreadFull
             | DropReason::BadMessage
             | DropReason::ForgedMessage => None,
         };

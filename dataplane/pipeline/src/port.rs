@@ -4,6 +4,8 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+mod remote;
+
 use crate::busy::Busy;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
@@ -41,6 +43,8 @@ struct Egress {
     /// Bit p: queue p has packets.
     busy: u8,
     up: bool,
+    /// Another lcore's, to which too many packets are on their way.
+    is_choked: bool,
     counters: PortCounters,
 }
 
@@ -109,6 +113,7 @@ impl<T> Queues<T> {
                 frame_max_bytes,
                 busy: 0,
                 up: true,
+                is_choked: false,
                 counters: PortCounters::default(),
             })
             .collect();
@@ -154,17 +159,27 @@ impl<T> Queues<T> {
         if !egress.up {
             return Err((token, DropReason::LinkDown));
         }
-        if len > egress.frame_max_bytes {
-            return Err((token, DropReason::Oversize));
+        if (len > egress.frame_max_bytes) | egress.is_choked {
+            return Err((token, egress.refusal(len)));
         }
         if egress.bytes[queue] + u64::from(len) > self.limit_bytes {
             egress.counters.tail_drops[queue] += 1;
             return Err((token, DropReason::TailDrop));
         }
-        let index = self.free;
-        let Some(node) = self.nodes.get_mut(index as usize) else {
+        if self.nodes.get(self.free as usize).is_none() {
             return Err((token, DropReason::QueueMemory));
-        };
+        }
+        egress.counters.enqueued += 1;
+        self.link(port, queue, token, len);
+        Ok(())
+    }
+
+    /// Appends to a queue a packet for which there is a node.
+    #[inline(always)]
+    fn link(&mut self, port: usize, queue: usize, token: T, len: u32) {
+        let egress = &mut self.ports[port];
+        let index = self.free;
+        let node = &mut self.nodes[index as usize];
         self.free = node.next;
         *node = Node {
             token: Some(token),
@@ -181,11 +196,9 @@ impl<T> Queues<T> {
         self.busy.insert(port);
         egress.bytes[queue] += u64::from(len);
         egress.packets += 1;
-        egress.counters.enqueued += 1;
         egress.backlog_bytes += u64::from(len);
         let most = &mut egress.counters.backlog_bytes_max;
         *most = (*most).max(egress.backlog_bytes);
-        Ok(())
     }
 
     /// The next packet that may leave `port` at `now`: highest priority first, at line rate.

@@ -14,9 +14,10 @@ use crate::drop::DropReason;
 use crate::forward::{Decision, Way, rewrite};
 use crate::neighbor::Learned;
 use crate::route::NextHop;
+use crate::split::Notice;
 use crate::switch::Switch;
 use crate::token::{Sink, Token};
-use crate::types::Nanos;
+use crate::types::{Nanos, PortId};
 
 /// Priority of what is said to hosts about addresses.
 const PRIORITY: u8 = 0;
@@ -57,7 +58,13 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    fn learn(&mut self, now: Nanos, port: usize, address: Address, mac: MacAddr) {
+    fn learn<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: usize,
+        (address, mac): (Address, MacAddr),
+        sink: &mut S,
+    ) {
         let is_station = !mac.is_group() && mac != MacAddr::default();
         // Only what is behind the port without a configured MAC address can be learned.
         let is_learned = matches!(self.routes.lookup(address), Some(NextHop::Port(_)))
@@ -65,6 +72,11 @@ impl<T: Token> Switch<T> {
         if !is_learned || !is_station || mac == self.ports[port].mac {
             return;
         }
+        sink.notice(Notice::Neighbor {
+            port: PortId(port as u16),
+            address,
+            mac,
+        });
         match self.gateway.neighbors.learn(now, port, address, mac) {
             Learned::Known => {}
             Learned::Full => self.counters.note(Note::NeighborsFull),
@@ -144,12 +156,13 @@ impl<T: Token> Switch<T> {
 
     /// Takes an ARP packet: learns from it, and answers a request for what is elsewhere.
     #[inline(never)]
-    pub(crate) fn answer_arp(
+    pub(crate) fn answer_arp<S: Sink<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
         frame: &mut [u8],
         parsed: &Parsed,
+        sink: &mut S,
     ) -> Result<Decision, DropReason> {
         let at = usize::from(parsed.network);
         let port = self.ports[in_port];
@@ -164,7 +177,7 @@ impl<T: Token> Switch<T> {
             if !self.belongs_to(asked.sender, in_port) {
                 return Err(DropReason::SpoofedSource);
             }
-            self.learn(now, in_port, asked.sender, asked.sender_mac);
+            self.learn(now, in_port, (asked.sender, asked.sender_mac), sink);
         }
         if !asked.is_request {
             return Ok(Decision::Consume);
@@ -199,7 +212,7 @@ impl<T: Token> Switch<T> {
                 let is_probe = from == Address(0);
                 if self.belongs_to(from, in_port) {
                     if let Some(mac) = source_mac {
-                        self.learn(now, in_port, from, mac);
+                        self.learn(now, in_port, (from, mac), sink);
                     }
                 } else if !is_probe && !ndp::is_link_local(from) {
                     return Err(DropReason::SpoofedSource);
@@ -217,7 +230,7 @@ impl<T: Token> Switch<T> {
                     return Err(DropReason::SpoofedSource);
                 }
                 if let Some(mac) = mac {
-                    self.learn(now, in_port, target, mac);
+                    self.learn(now, in_port, (target, mac), sink);
                 }
                 Ok(Decision::Consume)
             }

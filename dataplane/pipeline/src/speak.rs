@@ -5,6 +5,7 @@ use packet::{Psn, Qpn};
 
 use crate::counters::Note;
 use crate::port::MEASURED;
+use crate::split::Claim;
 use crate::switch::{NO_PORT, Port, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafSet, Nanos};
@@ -16,12 +17,22 @@ impl<T: Token> Switch<T> {
         let State::Leaf(leaf) = &mut self.state else {
             return;
         };
+        if leaf.source.window().is_some() {
+            return;
+        }
+        match sink.claim_window() {
+            Claim::Own => {}
+            Claim::Granted { epoch } => leaf.source.set_epoch(epoch),
+            Claim::Taken => return,
+        }
         let usable = &leaf.usable;
         let Some((port, to)) = leaf.source.select(now, |to| usable[to.index()].len()) else {
+            sink.release_window(leaf.source.epoch());
             return;
         };
         let usable = usable[to.index()];
         let Some(open) = leaf.source.open(now, port, to, usable, &mut self.counters) else {
+            sink.release_window(leaf.source.epoch());
             return;
         };
         let header = Header {
@@ -49,7 +60,11 @@ impl<T: Token> Switch<T> {
     #[cold]
     pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         if let State::Leaf(leaf) = &mut self.state {
+            let is_open = leaf.source.window().is_some();
             leaf.source.close(now, &mut self.counters);
+            if is_open {
+                sink.release_window(leaf.source.epoch());
+            }
         }
         self.repeat_closes(now, sink);
         self.open_window(now, sink);

@@ -1,0 +1,102 @@
+//! Egress ports that another lcore owns.
+//!
+//! A switch that runs on several lcores has one instance per lcore, and each egress port has one
+//! owner, which holds its queues and shapes it: so priorities stay strict. The other instances
+//! decide by a model of those queues: the depths that the owner has published, and the bytes that
+//! they have sent there since. Spraying, marking and tail drop read the model where they would read
+//! the queue, at the same place and before anything is counted as sent.
+//!
+//! What an instance has admitted waits here, by priority, until the ring to the owner takes it.
+
+use super::{Egress, NONE, PRIORITIES, Queues};
+
+impl<T> Queues<T> {
+    /// Bytes in each queue of `port`; of another's port, as the model has them.
+    pub fn queues_bytes(&self, port: usize) -> [u64; PRIORITIES] {
+        self.ports[port].bytes
+    }
+
+    /// How many more packets the switch can hold.
+    pub fn free(&self) -> usize {
+        let queued: usize = self
+            .ports
+            .iter()
+            .map(|egress| egress.packets as usize)
+            .sum();
+        self.nodes.len() - queued
+    }
+
+    /// Takes the next packet that waits for the owner of `port`, the highest priority first. The
+    /// model keeps its bytes: they are on their way to the owner's queue.
+    pub fn take_staged(&mut self, port: usize) -> Option<(T, u8, u32)> {
+        let egress = &mut self.ports[port];
+        let queue = (egress.busy != 0).then(|| 7 - egress.busy.leading_zeros() as usize)?;
+        let (token, len) = egress.pop(&mut self.nodes, &mut self.free)?;
+        egress.bytes[queue] += u64::from(len);
+        egress.backlog_bytes += u64::from(len);
+        Some((token, queue as u8, len))
+    }
+
+    /// Sets the model of another's port: what its owner holds, and what has been handed to the
+    /// owner but is not in there yet; what waits here is added.
+    pub fn set_depths(&mut self, port: usize, beyond: &[u64; PRIORITIES]) {
+        let staged = self.staged_bytes(port);
+        let egress = &mut self.ports[port];
+        for (queue, bytes) in egress.bytes.iter_mut().enumerate() {
+            *bytes = beyond[queue] + staged[queue];
+        }
+        egress.backlog_bytes = egress.bytes.iter().sum();
+    }
+
+    fn staged_bytes(&self, port: usize) -> [u64; PRIORITIES] {
+        let egress = &self.ports[port];
+        let mut staged = [0; PRIORITIES];
+        for (queue, bytes) in staged.iter_mut().enumerate() {
+            if egress.busy >> queue & 1 == 0 {
+                continue;
+            }
+            let mut at = egress.head[queue];
+            while at != NONE {
+                let node = &self.nodes[at as usize];
+                *bytes += u64::from(node.len);
+                at = node.next;
+            }
+        }
+        staged
+    }
+
+    /// Whether `port` refuses packets because too many wait for its owner.
+    pub fn set_choked(&mut self, port: usize, is_choked: bool) {
+        self.ports[port].is_choked = is_choked;
+    }
+
+    /// Queues a packet that another instance has admitted. Gives it back when the switch holds as
+    /// many as it can: the caller has asked [`Queues::free`].
+    pub fn accept(&mut self, port: usize, priority: u8, token: T, len: u32) -> Result<(), T> {
+        let index = self.free;
+        if self.nodes.get(index as usize).is_none() {
+            return Err(token);
+        }
+        self.link(port, usize::from(priority), token, len);
+        Ok(())
+    }
+}
+
+impl<T> Queues<T> {
+    /// Counts a packet that was admitted to `port` and ends there.
+    pub fn count_flushed(&mut self, port: usize) {
+        self.ports[port].counters.flushed += 1;
+    }
+}
+
+impl Egress {
+    /// Why a frame of `len` bytes is refused whose length is beyond what the port takes now.
+    #[cold]
+    pub(super) fn refusal(&self, len: u32) -> crate::DropReason {
+        if len > self.frame_max_bytes {
+            crate::DropReason::Oversize
+        } else {
+            crate::DropReason::HandOffFull
+        }
+    }
+}
