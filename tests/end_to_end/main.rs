@@ -9,3 +9,4 @@ mod replay;
 mod run;
 mod show;
 mod testbed;
+mod trunk;

@@ -191,7 +191,7 @@ fn gateway(lines: &mut Lines, gateway: &GatewayConfig) {
     lines.add(
         "gateway",
         format!(
-            "{addresses}; {} ICMP answers a second; {} neighbors per port for {}, asked every {}",
+            "{addresses}; {} ICMP answers a second and port; {} neighbors per port for {}, asked every {}",
             gateway.icmp_per_second,
             neighbors.per_port_max,
             Time::new(neighbors.age_ns),

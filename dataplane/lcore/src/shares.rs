@@ -108,6 +108,8 @@ mod tests {
         sent_bytes: u64,
     }
 
+    /// How far a port may catch up: more than a turn of all others, or it would lose what it waits.
+    const SLACK_PS: u64 = 20_000_000;
     const GBPS: u64 = 1_000_000_000;
 
     fn source(rate_bps: u64, len: u32) -> Source {
@@ -132,7 +134,7 @@ mod tests {
                 }
                 let wire = u64::from(source.len + 24);
                 source.free_at_ps =
-                    source.free_at_ps.max(now_ps.saturating_sub(1_000_000)) + wire * source.byte_ps;
+                    source.free_at_ps.max(now_ps.saturating_sub(SLACK_PS)) + wire * source.byte_ps;
                 source.sent_bytes += wire;
                 Some(source.len)
             });

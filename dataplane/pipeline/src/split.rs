@@ -113,6 +113,11 @@ impl<T: Token> Switch<T> {
         self.queues.set_choked(port.index(), is_choked);
     }
 
+    /// The largest IP packet that `port` takes, in bytes.
+    pub fn mtu(&self, port: PortId) -> u32 {
+        self.queues.mtu(port.index())
+    }
+
     /// Packets queued on `port`, or waiting for its owner.
     pub fn queued(&self, port: PortId) -> u32 {
         self.queues.queued(port.index())

@@ -8,6 +8,7 @@ use packet::MacAddr;
 use crate::config::{Peer, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::Destination;
+use crate::drop::DropReason;
 use crate::gateway::{self, Gateway};
 use crate::link::Holds;
 use crate::link_state::LinkState;
@@ -219,6 +220,7 @@ impl<T: Token> Switch<T> {
 
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        self.gateway.ticked_at = now;
         self.end_holds(now, sink);
         match &mut self.state {
             State::Leaf(_) => self.tick_leaf(now, sink),
@@ -389,6 +391,9 @@ impl<T: Token> Switch<T> {
                 true
             }
             Err((token, reason)) => {
+                if reason == DropReason::Oversize {
+                    self.tell_too_big(port, &token, sink);
+                }
                 self.counters.drops[reason.index()] += 1;
                 sink.discard(token, reason);
                 false

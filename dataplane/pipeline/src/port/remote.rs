@@ -8,12 +8,20 @@
 //!
 //! What an instance has admitted waits here, by priority, until the ring to the owner takes it.
 
+use packet::ethernet;
+
 use super::{Egress, NONE, PRIORITIES, Queues};
 
 impl<T> Queues<T> {
     /// Bytes in each queue of `port`; of another's port, as the model has them.
     pub fn queues_bytes(&self, port: usize) -> [u64; PRIORITIES] {
         self.ports[port].bytes
+    }
+
+    /// The largest IP packet that `port` takes with any tags, in bytes.
+    pub fn mtu(&self, port: usize) -> u32 {
+        let ethernet = ethernet::HEADER_LEN + ethernet::TAGS_MAX * ethernet::TAG_LEN;
+        (self.ports[port].frame_max_bytes).saturating_sub(ethernet as u32)
     }
 
     /// How many more packets the switch can hold.
