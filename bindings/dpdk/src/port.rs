@@ -149,21 +149,20 @@ impl StartedPort {
 
     /// Takes the link up or down, where the driver can: what the other end sees is the driver's.
     pub fn set_link(&self, up: bool) -> Result<(), Error> {
-        let call = if up {
-            "rte_eth_dev_set_link_up"
+        let advice = "not every driver can";
+        if up {
+            self.inner
+                .control("rte_eth_dev_set_link_up", advice, |id| {
+                    // SAFETY: the port exists.
+                    unsafe { sys::rte_eth_dev_set_link_up(id) }
+                })?;
         } else {
-            "rte_eth_dev_set_link_down"
-        };
-        self.inner.control(call, "not every driver can", |id| {
-            // SAFETY: the port exists.
-            unsafe {
-                if up {
-                    sys::rte_eth_dev_set_link_up(id)
-                } else {
-                    sys::rte_eth_dev_set_link_down(id)
-                }
-            }
-        })?;
+            self.inner
+                .control("rte_eth_dev_set_link_down", advice, |id| {
+                    // SAFETY: the port exists.
+                    unsafe { sys::rte_eth_dev_set_link_down(id) }
+                })?;
+        }
         Ok(())
     }
 
