@@ -44,8 +44,8 @@ pub struct Built {
 /// Names the port that has none.
 pub fn check(set: &SwitchSet) -> Result<(), Failure> {
     for spec in &set.switches {
-        let ports = spec.port_names.iter().zip(&spec.devices);
-        for (name, _) in ports.filter(|(_, device)| device.is_none()) {
+        let mut ports = spec.port_names.iter().zip(&spec.devices);
+        if let Some((name, _)) = ports.find(|(_, device)| device.is_none()) {
             return Err(Failure::usage(format!(
                 "port \"{name}\" has no device; add one, like device = \"0000:03:00.0\" or \"net_tap0,iface=tap0\""
             )));
