@@ -10,3 +10,4 @@ mod rnic;
 mod run;
 mod show;
 mod testbed;
+mod trunk;

@@ -12,28 +12,26 @@ use crate::run::binary;
 
 /// The namespaces of this process, one per switch and host: two AF_PACKET sockets of different
 /// processes in one namespace may pick the same fanout group, and then the second fails.
-struct Namespaces;
+pub(crate) struct Namespaces(&'static [&'static str]);
 
 impl Namespaces {
-    const PARTS: [&str; 5] = ["leaf0", "leaf1", "spine0", "h0", "h1"];
-
-    fn new() -> Namespaces {
-        for part in Namespaces::PARTS {
+    pub(crate) fn new(parts: &'static [&'static str]) -> Namespaces {
+        for part in parts {
             let namespace = namespace(part);
             ip(&format!("netns add {namespace}"));
             ip(&format!("-n {namespace} link set lo up"));
         }
-        Namespaces
+        Namespaces(parts)
     }
 }
 
-fn namespace(part: &str) -> String {
+pub(crate) fn namespace(part: &str) -> String {
     format!("sc{}-{part}", std::process::id())
 }
 
 impl Drop for Namespaces {
     fn drop(&mut self) {
-        for part in Namespaces::PARTS {
+        for part in self.0 {
             // A namespace that is gone already is what is wanted.
             let _ = Command::new("ip")
                 .args(["netns", "del", &namespace(part)])
@@ -42,7 +40,7 @@ impl Drop for Namespaces {
     }
 }
 
-fn ip(arguments: &str) {
+pub(crate) fn ip(arguments: &str) {
     let output = Command::new("ip")
         .args(arguments.split_whitespace())
         .output()
@@ -55,18 +53,21 @@ fn ip(arguments: &str) {
 }
 
 /// A switch in its namespace, ended when dropped.
-struct Running {
+pub(crate) struct Running {
     child: Child,
     name: String,
 }
 
 impl Running {
-    fn start(name: &str, config: &Path) -> Running {
+    pub(crate) fn start(name: &str, configs: &[&Path]) -> Running {
+        let configs = configs
+            .iter()
+            .flat_map(|path| [Path::new("--config"), path]);
         let child = Command::new("ip")
             .args(["netns", "exec", &namespace(name)])
             .arg(binary("spraycheck"))
-            .args(["switch", "--json", "-", "--config"])
-            .arg(config)
+            .args(["switch", "--json", "-"])
+            .args(configs)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -78,7 +79,7 @@ impl Running {
     }
 
     /// Tells it to stop; returns its counters and how long it took.
-    fn stop(mut self) -> (serde_json::Value, Duration) {
+    pub(crate) fn stop(mut self) -> (serde_json::Value, Duration) {
         let told = Instant::now();
         let kill = Command::new("kill")
             .args(["-TERM", &self.child.id().to_string()])
@@ -128,7 +129,7 @@ fn switch(name: &str, ports: &[String], routes: &str) -> String {
     )
 }
 
-fn mac(switch: u8, port: u8) -> String {
+pub(crate) fn mac(switch: u8, port: u8) -> String {
     format!("02:00:00:00:{switch:02x}:{port:02x}")
 }
 
@@ -197,7 +198,7 @@ fn wire() {
 }
 
 /// Why this cannot run here, if so.
-fn missing() -> Option<&'static str> {
+pub(crate) fn missing() -> Option<&'static str> {
     let runs = |program: &str, argument: &str| {
         Command::new(program)
             .arg(argument)
@@ -228,14 +229,14 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let _namespaces = Namespaces::new();
+    let _namespaces = Namespaces::new(&["leaf0", "leaf1", "spine0", "h0", "h1"]);
     wire();
     let configs = write_configs(folder.path());
     let names = ["leaf0", "leaf1", "spine0"];
     let switches: Vec<Running> = names
         .iter()
         .zip(&configs)
-        .map(|(name, config)| Running::start(name, config))
+        .map(|(name, config)| Running::start(name, &[config]))
         .collect();
     let ping = |count: &str| {
         Command::new("ip")

@@ -14,6 +14,7 @@
 #include <rte_lcore.h>
 #include <rte_mbuf.h>
 #include <rte_mempool.h>
+#include <rte_pause.h>
 #include <rte_prefetch.h>
 #include <rte_ring.h>
 #include <rte_string_fns.h>
@@ -41,6 +42,11 @@ SAME_PLACE(data_len);
 int shim_errno(void)
 {
 	return rte_errno;
+}
+
+uint32_t shim_lcore_socket(uint32_t lcore)
+{
+	return rte_lcore_to_socket_id(lcore);
 }
 
 uint32_t shim_lcore_id(void)
@@ -151,6 +157,60 @@ void shim_mbuf_reset(struct rte_mbuf *mbuf)
 	rte_pktmbuf_reset(mbuf);
 }
 
+/* The RSS hash, which nobody here reads: a driver writes it at reception, before we do. */
+void shim_mbuf_set_note(struct rte_mbuf *mbuf, uint32_t note)
+{
+	mbuf->hash.usr = note;
+}
+
+uint32_t shim_mbuf_note(const struct rte_mbuf *mbuf)
+{
+	return mbuf->hash.usr;
+}
+
+#define TAG_BYTES 4
+#define MACS_BYTES 12
+#define TPID_BYTES 2
+
+/* The VLAN id of the outermost tag (802.1Q, 9.3: TPID 0x8100), or -ENOENT. */
+int shim_mbuf_tag(const struct rte_mbuf *mbuf)
+{
+	const uint8_t *data = rte_pktmbuf_mtod(mbuf, const uint8_t *);
+
+	if (mbuf->data_len < MACS_BYTES + TAG_BYTES || data[MACS_BYTES] != 0x81 ||
+			data[MACS_BYTES + 1] != 0x00)
+		return -ENOENT;
+	return (data[MACS_BYTES + TPID_BYTES] & 0x0f) << 8 | data[MACS_BYTES + TPID_BYTES + 1];
+}
+
+/* Takes the outermost tag off if it is that of `vlan`. */
+int shim_mbuf_strip_tag(struct rte_mbuf *mbuf, uint16_t vlan)
+{
+	uint8_t *data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+
+	if (shim_mbuf_tag(mbuf) != vlan)
+		return -ENOENT;
+	memmove(data + TAG_BYTES, data, MACS_BYTES);
+	rte_pktmbuf_adj(mbuf, TAG_BYTES);
+	return 0;
+}
+
+/* Puts a tag of `vlan` and priority 0 behind the MAC addresses. */
+int shim_mbuf_push_tag(struct rte_mbuf *mbuf, uint16_t vlan)
+{
+	uint8_t *data;
+
+	if (mbuf->data_len < MACS_BYTES || shim_mbuf_prepend(mbuf, TAG_BYTES) != 0)
+		return -ENOSPC;
+	data = rte_pktmbuf_mtod(mbuf, uint8_t *);
+	memmove(data, data + TAG_BYTES, MACS_BYTES);
+	data[MACS_BYTES] = 0x81;
+	data[MACS_BYTES + 1] = 0x00;
+	data[MACS_BYTES + TPID_BYTES] = (uint8_t)(vlan >> 8 & 0x0f);
+	data[MACS_BYTES + TPID_BYTES + 1] = (uint8_t)vlan;
+	return 0;
+}
+
 /* ---- Rings ---- */
 
 struct rte_ring *shim_ring_create(const char *name, uint32_t capacity, int socket)
@@ -222,14 +282,87 @@ int shim_port_info(uint16_t port, struct shim_port_info *info)
 	return 0;
 }
 
-/* An all-zero rte_eth_conf means: no offload, no RSS, no interrupt. mtu 0: the driver's own. */
-int shim_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu)
-{
-	struct rte_eth_conf conf;
+#define SPREAD_TYPES (RTE_ETH_RSS_IPV4 | RTE_ETH_RSS_IPV6)
+/* Of a Toeplitz key IPv6 uses 36 bytes; drivers want 40 or 52. */
+#define SPREAD_KEY_BYTES_MAX 64
 
+/* Whether received packets can be spread over queues by a hash of their IP addresses. */
+int shim_port_can_spread(uint16_t port)
+{
+	struct rte_eth_dev_info info;
+	int result = rte_eth_dev_info_get(port, &info);
+
+	if (result != 0)
+		return result;
+	return (info.flow_type_rss_offloads & SPREAD_TYPES) == SPREAD_TYPES &&
+		info.hash_key_size >= 40 && info.hash_key_size <= SPREAD_KEY_BYTES_MAX &&
+		info.reta_size != 0 && (info.reta_size & (info.reta_size - 1)) == 0;
+}
+
+/*
+ * An all-zero rte_eth_conf means: no offload, no RSS, no interrupt. mtu 0: the driver's own.
+ * `spreads`: by IP addresses alone and with one key, so that a pair of addresses meets on the
+ * same queue of every device. Interrupts for link changes are asked for where there are any.
+ */
+int shim_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu,
+	int spreads)
+{
+	static uint8_t key[SPREAD_KEY_BYTES_MAX];
+	struct rte_eth_dev_info info;
+	struct rte_eth_conf conf;
+	int result = rte_eth_dev_info_get(port, &info);
+
+	if (result != 0)
+		return result;
 	memset(&conf, 0, sizeof(conf));
 	conf.rxmode.mtu = mtu;
+	conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0;
+	if (spreads) {
+		/* This key of two repeated bytes gives both directions of a pair one hash. */
+		for (size_t i = 0; i < sizeof(key); i++)
+			key[i] = i % 2 == 0 ? 0x6d : 0x5a;
+		conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+		conf.rx_adv_conf.rss_conf.rss_key = key;
+		conf.rx_adv_conf.rss_conf.rss_key_len = info.hash_key_size;
+		conf.rx_adv_conf.rss_conf.rss_hf = SPREAD_TYPES;
+	}
 	return rte_eth_dev_configure(port, rx_queues, tx_queues, &conf);
+}
+
+/* What a link change calls, on the thread of EAL's interrupts. */
+struct link_watch {
+	void (*changed)(void *context);
+	void *context;
+};
+
+static int link_event(uint16_t port, enum rte_eth_event_type type, void *context, void *result)
+{
+	const struct link_watch *watch = context;
+
+	(void)port;
+	(void)type;
+	(void)result;
+	watch->changed(watch->context);
+	return 0;
+}
+
+static struct link_watch link_watches[RTE_MAX_ETHPORTS];
+
+int shim_port_on_link(uint16_t port, void (*changed)(void *context), void *context)
+{
+	if (port >= RTE_MAX_ETHPORTS)
+		return -ENODEV;
+	link_watches[port] = (struct link_watch){ changed, context };
+	return rte_eth_dev_callback_register(port, RTE_ETH_EVENT_INTR_LSC, link_event,
+		&link_watches[port]);
+}
+
+void shim_port_off_link(uint16_t port)
+{
+	/* Waits for a call that is running (-EAGAIN while it is). */
+	while (rte_eth_dev_callback_unregister(port, RTE_ETH_EVENT_INTR_LSC, link_event,
+			&link_watches[port]) == -EAGAIN)
+		rte_pause();
 }
 
 int shim_port_rx_queue(uint16_t port, uint16_t queue, uint16_t descriptors, int socket,

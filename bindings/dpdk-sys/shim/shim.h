@@ -78,6 +78,7 @@ struct shim_link {
 
 /* Process and lcores */
 int shim_errno(void);
+uint32_t shim_lcore_socket(uint32_t lcore);
 uint32_t shim_lcore_id(void); /* UINT32_MAX on a thread that is no lcore */
 int shim_lcore_is_waiting(uint32_t lcore);
 uint64_t shim_tsc(void);
@@ -95,6 +96,11 @@ int shim_mbuf_set_len(struct rte_mbuf *mbuf, uint32_t len);
 int shim_mbuf_prepend(struct rte_mbuf *mbuf, uint32_t len);
 int shim_mbuf_trim_front(struct rte_mbuf *mbuf, uint32_t len);
 void shim_mbuf_reset(struct rte_mbuf *mbuf);
+void shim_mbuf_set_note(struct rte_mbuf *mbuf, uint32_t note);
+uint32_t shim_mbuf_note(const struct rte_mbuf *mbuf);
+int shim_mbuf_strip_tag(struct rte_mbuf *mbuf, uint16_t vlan);
+int shim_mbuf_push_tag(struct rte_mbuf *mbuf, uint16_t vlan);
+int shim_mbuf_tag(const struct rte_mbuf *mbuf);
 
 /* Rings: one producer, one consumer */
 struct rte_ring *shim_ring_create(const char *name, uint32_t capacity, int socket);
@@ -107,7 +113,11 @@ uint32_t shim_ring_capacity(const struct rte_ring *ring);
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count);
 int shim_port_info(uint16_t port, struct shim_port_info *info);
-int shim_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu);
+int shim_port_configure(uint16_t port, uint16_t rx_queues, uint16_t tx_queues, uint32_t mtu,
+	int spreads);
+int shim_port_can_spread(uint16_t port);
+int shim_port_on_link(uint16_t port, void (*changed)(void *context), void *context);
+void shim_port_off_link(uint16_t port);
 int shim_port_rx_queue(uint16_t port, uint16_t queue, uint16_t descriptors, int socket,
 	struct rte_mempool *pool);
 int shim_port_tx_queue(uint16_t port, uint16_t queue, uint16_t descriptors, int socket);

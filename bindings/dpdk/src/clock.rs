@@ -134,6 +134,21 @@ mod tests {
         assert!(clock.hz() > 1_000_000, "{} Hz", clock.hz());
     }
 
+    /// Samples that are each off by as much as an uninterrupted reading can be (half a microsecond
+    /// either way) leave a drift below 100 ppm: less than 100 us in a second.
+    #[test]
+    fn drift_of_a_second_is_below_100_ppm() {
+        let hz = 2_300_000_000_u64;
+        let true_ns = 20_000_000_u64;
+        for (early_ns, late_ns) in [(0, 0), (500, 500), (0, 1000), (1000, 0)] {
+            let ticks = true_ns * hz / 1_000_000_000;
+            let clock = Clock::from_samples(0, ticks, true_ns - early_ns + late_ns);
+            let second_ns = clock.ticks_to_ns(hz);
+            let off_ns = second_ns.abs_diff(1_000_000_000);
+            assert!(off_ns < 100_000, "{early_ns}, {late_ns}: {off_ns} ns off");
+        }
+    }
+
     /// The scale is exact to a nanosecond a second and does not overflow after a century.
     #[test]
     fn scale() {

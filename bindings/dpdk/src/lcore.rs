@@ -57,6 +57,12 @@ pub fn main(_eal: &Eal) -> u32 {
     unsafe { sys::rte_get_main_lcore() }
 }
 
+/// The NUMA node of an lcore's CPU; 0 where there is one alone.
+pub fn socket(_eal: &Eal, lcore: u32) -> u32 {
+    // SAFETY: EAL is up; an unknown lcore gives a number as well.
+    unsafe { sys::shim_lcore_socket(lcore.min(sys::RTE_MAX_LCORE - 1)) }
+}
+
 /// The lcore that the calling thread is, if it is one.
 pub fn current() -> Option<u32> {
     // SAFETY: reads a thread-local number; LCORE_ID_ANY is the largest one.

@@ -96,7 +96,7 @@ pub use error::{Errno, Error};
 pub use mbuf::{Mbuf, NoRoom};
 pub use mempool::Mempool;
 pub use port::{
-    Capabilities, Descriptors, Link, Port, PortConfig, PortStats, RxQueue, Started, StartedPort,
-    TxQueue, frame_bytes_max,
+    Capabilities, Descriptors, Link, LinkWatch, Port, PortConfig, PortStats, RxQueue, Started,
+    StartedPort, TxQueue, frame_bytes_max,
 };
 pub use ring::{RingReceiver, RingSender, ring};

@@ -111,6 +111,42 @@ impl Mbuf {
         unsafe { (*self.head()).nb_segs == 1 }
     }
 
+    /// A number that travels with the packet from thread to thread, until a driver takes it.
+    #[inline]
+    pub fn set_note(&mut self, note: u32) {
+        // SAFETY: the mbuf is live and ours.
+        unsafe { sys::shim_mbuf_set_note(self.0.as_ptr(), note) }
+    }
+
+    /// The number that was set last; of a received packet whatever its driver left there.
+    #[inline]
+    pub fn note(&self) -> u32 {
+        // SAFETY: the mbuf is live and ours.
+        unsafe { sys::shim_mbuf_note(self.0.as_ptr()) }
+    }
+
+    /// The VLAN id of the packet's outermost tag, if it is one of 802.1Q (0x8100).
+    #[inline]
+    pub fn vlan(&self) -> Option<u16> {
+        // SAFETY: the mbuf is live and ours; the shim compares with the length.
+        let tag = unsafe { sys::shim_mbuf_tag(self.0.as_ptr()) };
+        u16::try_from(tag).ok()
+    }
+
+    /// Takes the outermost tag off if it is that of `vlan`; false if it is not.
+    #[inline]
+    pub fn strip_vlan(&mut self, vlan: u16) -> bool {
+        // SAFETY: the mbuf is live and ours; the shim compares with the length.
+        unsafe { sys::shim_mbuf_strip_tag(self.0.as_ptr(), vlan) == 0 }
+    }
+
+    /// Puts a tag of `vlan` and priority 0 on; false if there is no headroom for it.
+    #[inline]
+    pub fn push_vlan(&mut self, vlan: u16) -> bool {
+        // SAFETY: the mbuf is live and ours; the shim asks for room.
+        unsafe { sys::shim_mbuf_push_tag(self.0.as_ptr(), vlan) == 0 }
+    }
+
     /// Makes the packet `len` bytes long. Bytes gained show whatever the buffer held before. A
     /// chained packet has no room to give.
     pub fn set_len(&mut self, len: usize) -> Result<(), NoRoom> {
@@ -196,6 +232,27 @@ mod tests {
     use crate::test_support;
 
     /// Lengths move within the buffer's bounds and never beyond.
+    /// A tag goes on behind the addresses and comes off alone; another's stays; a note is kept.
+    #[test]
+    fn tags_and_notes() {
+        let pool = test_support::pool("mbuf_tags", 3, 256);
+        let mut mbuf = pool.alloc().unwrap();
+        let frame: Vec<u8> = (0..64).collect();
+        mbuf.write(&frame).unwrap();
+        mbuf.set_note(0xdead_beef);
+        assert!(mbuf.vlan().is_none() && !mbuf.strip_vlan(7));
+        assert!(mbuf.push_vlan(7) && mbuf.push_vlan(4094));
+        assert_eq!(mbuf.vlan(), Some(4094));
+        assert_eq!(mbuf.data()[..12], frame[..12]);
+        assert_eq!(mbuf.data()[12..20], [0x81, 0, 0x0f, 0xfe, 0x81, 0, 0, 7]);
+        assert_eq!((mbuf.data()[20..].len(), mbuf.data()[20]), (52, 12));
+        assert!(!mbuf.strip_vlan(7) && mbuf.strip_vlan(4094) && mbuf.strip_vlan(7));
+        assert_eq!((mbuf.data(), mbuf.note()), (&frame[..], 0xdead_beef));
+        let mut short = pool.alloc().unwrap();
+        short.write(&[1; 11]).unwrap();
+        assert!(short.vlan().is_none() && !short.push_vlan(1));
+    }
+
     #[test]
     fn bounds_hold() {
         let pool = test_support::pool("mbuf_bounds", 7, 256);

@@ -8,6 +8,7 @@
 mod config;
 mod facts;
 mod queue;
+mod watch;
 
 use std::collections::BTreeSet;
 use std::ffi::c_int;
@@ -22,6 +23,7 @@ use crate::mempool::Mempool;
 pub use config::{PortConfig, frame_bytes_max};
 pub use facts::{Capabilities, Descriptors, Link, PortStats};
 pub use queue::{RxQueue, TxQueue};
+pub use watch::LinkWatch;
 
 /// Ports that somebody has: two holders of one could poll the same queue from two threads. The
 /// lock is also held while devices come, go or are listed, which DPDK does not order itself.
@@ -143,6 +145,34 @@ impl StartedPort {
     /// (`net_null`, `net_ring`, `net_af_packet`) always say up.
     pub fn link(&self) -> Result<Link, Error> {
         self.inner.link()
+    }
+
+    /// Takes the link up or down, where the driver can: what the other end sees is the driver's.
+    pub fn set_link(&self, up: bool) -> Result<(), Error> {
+        let advice = "not every driver can";
+        if up {
+            self.inner
+                .control("rte_eth_dev_set_link_up", advice, |id| {
+                    // SAFETY: the port exists.
+                    unsafe { sys::rte_eth_dev_set_link_up(id) }
+                })?;
+        } else {
+            self.inner
+                .control("rte_eth_dev_set_link_down", advice, |id| {
+                    // SAFETY: the port exists.
+                    unsafe { sys::rte_eth_dev_set_link_down(id) }
+                })?;
+        }
+        Ok(())
+    }
+
+    /// Calls `changed` whenever the driver tells that the link has changed, from a thread of EAL's,
+    /// until what this gives is dropped. Drivers that never tell never call; one watch per port.
+    pub fn watch_link(
+        &self,
+        changed: impl Fn() + Send + Sync + 'static,
+    ) -> Result<LinkWatch, Error> {
+        LinkWatch::new(std::sync::Arc::clone(&self.inner), Box::new(changed))
     }
 
     /// Its hardware address.

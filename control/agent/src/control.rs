@@ -44,25 +44,70 @@ pub struct ControlConfig {
     pub versions: Vec<(String, String)>,
 }
 
+/// One counter of a device: the device's name, the counter's, and its value.
+pub type DeviceCount = (String, &'static str, u64);
+
+/// Tells what devices count; nothing unless a driver says so.
+#[derive(Clone, Default)]
+pub struct Devices(Option<Arc<dyn Fn() -> Vec<DeviceCount> + Send + Sync>>);
+
+impl Devices {
+    /// What `read` tells, whenever it is asked.
+    pub fn of(read: impl Fn() -> Vec<DeviceCount> + Send + Sync + 'static) -> Devices {
+        Devices(Some(Arc::new(read)))
+    }
+
+    /// The counters now.
+    pub fn read(&self) -> Vec<DeviceCount> {
+        self.0.as_ref().map_or_else(Vec::new, |read| read())
+    }
+}
+
+impl std::fmt::Debug for Devices {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.read()).finish()
+    }
+}
+
 /// The rings and counters that it shares with lcores.
 #[derive(Clone, Debug)]
 pub struct Shared {
     /// Reports and commands.
     pub seam: Arc<Seam>,
-    /// Published counters, per switch.
+    /// Published counters, per switch and lcore.
     pub published: Arc<Vec<Published>>,
-    /// The lcore's own.
+    /// The process's own.
     pub status: Arc<LcoreStatus>,
+    /// Rounds of each lcore.
+    pub lcores: Arc<Vec<LcoreStatus>>,
+    /// What devices count beside their ports: name of the device, of the counter, and its reader.
+    pub devices: Devices,
 }
 
 impl Shared {
     /// For switches of so many ports each.
     pub fn new(ports: impl IntoIterator<Item = usize>) -> Shared {
+        Shared::on(1, ports)
+    }
+
+    /// The same, each in one part on each of so many lcores.
+    pub fn on(lcores: usize, ports: impl IntoIterator<Item = usize>) -> Shared {
+        let lcores = lcores.max(1);
+        let parts = ports
+            .into_iter()
+            .flat_map(|count| std::iter::repeat_n(count, lcores));
         Shared {
-            seam: Arc::default(),
-            published: Arc::new(ports.into_iter().map(Published::new).collect()),
+            seam: Arc::new(Seam::new(lcores)),
+            published: Arc::new(parts.map(Published::new).collect()),
             status: Arc::default(),
+            lcores: Arc::new((0..lcores).map(|_| LcoreStatus::default()).collect()),
+            devices: Devices::default(),
         }
+    }
+
+    /// What the parts of each switch have published, switch by switch.
+    pub fn switches(&self) -> impl Iterator<Item = &[Published]> {
+        self.published.chunks(self.lcores.len())
     }
 }
 
@@ -105,8 +150,8 @@ impl State {
         if now_ns >= self.reset_at_ns {
             self.reset_at_ns = now_ns + RESET_NS;
             self.core.expire(Nanos(now_ns));
-            for switch in 0..self.config.switches.len() {
-                self.send(switch as u16, Command::ResetMasks);
+            for part in 0..self.shared.published.len() {
+                self.send(part as u16, Command::ResetMasks);
             }
         }
     }
@@ -115,7 +160,8 @@ impl State {
     /// verdict itself comes with the window's report, which has the counts as well.
     fn read_bitmaps(&mut self) {
         let mut failed = Vec::new();
-        for (switch, published) in self.shared.published.iter().enumerate() {
+        for (part, published) in self.shared.published.iter().enumerate() {
+            let switch = part / self.shared.lcores.len();
             for (source, spines) in published.failed_paths().into_iter().enumerate() {
                 failed.extend(spines.iter().map(|spine| (switch, source, spine)));
             }
@@ -138,7 +184,7 @@ impl State {
         if self
             .shared
             .seam
-            .commands
+            .commands_of(usize::from(switch))
             .push(ToSwitch { switch, command })
             .is_err()
         {

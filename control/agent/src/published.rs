@@ -135,6 +135,34 @@ impl Published {
     }
 }
 
+/// The counters of a switch from what its parts have published.
+pub fn sum_counters(parts: &[Published]) -> Counters {
+    let mut sum = Counters::default();
+    for part in parts {
+        sum.add(&part.counters());
+    }
+    sum
+}
+
+/// The ports of a switch from what its parts have published. The depth is the largest that a part
+/// sees: the owner's own, or that and what is on its way there.
+pub fn sum_ports(parts: &[Published]) -> Vec<PortSnapshot> {
+    let mut sums: Vec<PortSnapshot> = Vec::new();
+    for part in parts {
+        let ports = part.ports();
+        if sums.is_empty() {
+            sums = ports;
+            continue;
+        }
+        for (sum, port) in sums.iter_mut().zip(&ports) {
+            sum.counters.add(&port.counters);
+            sum.backlog_bytes = sum.backlog_bytes.max(port.backlog_bytes);
+            sum.is_up &= port.is_up;
+        }
+    }
+    sums
+}
+
 fn store(places: &[AtomicU64], words: impl Iterator<Item = u64>) {
     for (place, word) in places.iter().zip(words) {
         place.store(word, Ordering::Relaxed);

@@ -321,6 +321,20 @@ pub struct ReplayResult {
     /// Time of the run on the clock on the wall, in seconds.
     #[serde(default)]
     pub elapsed_s: f64,
+    /// What devices counted beside their ports, if anything.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub devices: Vec<DeviceCounter>,
+}
+
+/// What a device counted beside its ports: frames without a port.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct DeviceCounter {
+    /// The device.
+    pub device: String,
+    /// What was counted.
+    pub counter: String,
+    /// How often.
+    pub packets: u64,
 }
 
 /// What went through a port.

@@ -14,7 +14,7 @@ const COMMANDS_MAX: usize = 4096;
 /// A report and the switch it is from.
 #[derive(Clone, Copy, Debug)]
 pub struct FromSwitch {
-    /// Index of the switch in its process.
+    /// Index of the switch in its process; of its part, where it runs on several lcores.
     pub switch: u16,
     /// What it says.
     pub body: Body,
@@ -50,26 +50,42 @@ impl FromSwitch {
 /// A command and the switch it is for.
 #[derive(Clone, Copy, Debug)]
 pub struct ToSwitch {
-    /// Index of the switch in its process.
+    /// Index of the switch in its process; of its part, where it runs on several lcores.
     pub switch: u16,
     /// What it is to do.
     pub command: Command,
 }
 
-/// Both rings.
+/// All rings.
 #[derive(Debug)]
 pub struct Seam {
     /// From lcores to control.
     pub reports: ArrayQueue<FromSwitch>,
-    /// From control to lcores.
-    pub commands: ArrayQueue<ToSwitch>,
+    /// From control to each lcore.
+    pub commands: Vec<ArrayQueue<ToSwitch>>,
 }
 
 impl Default for Seam {
+    /// With one lcore.
     fn default() -> Seam {
+        Seam::new(1)
+    }
+}
+
+impl Seam {
+    /// With so many lcores, each of which has a part of every switch: part `n` of all is on lcore
+    /// `n % lcores`.
+    pub fn new(lcores: usize) -> Seam {
         Seam {
             reports: ArrayQueue::new(REPORTS_MAX),
-            commands: ArrayQueue::new(COMMANDS_MAX),
+            commands: (0..lcores.max(1))
+                .map(|_| ArrayQueue::new(COMMANDS_MAX))
+                .collect(),
         }
+    }
+
+    /// The commands for the parts on an lcore.
+    pub fn commands_of(&self, lcore: usize) -> &ArrayQueue<ToSwitch> {
+        &self.commands[lcore % self.commands.len()]
     }
 }

@@ -7,6 +7,7 @@ use pipeline::{DropReason, Note};
 use serde_json::{Value, json};
 
 use crate::control::State;
+use crate::published::{sum_counters, sum_ports};
 
 /// All that can be asked for.
 pub const WHAT: &[&str] = &[
@@ -41,14 +42,10 @@ fn each_port(
     state: &State,
     row: impl Fn(&str, &str, &crate::published::PortSnapshot) -> Value,
 ) -> Vec<Value> {
-    let switches = state
-        .config
-        .switches
-        .iter()
-        .zip(state.shared.published.iter());
+    let switches = state.config.switches.iter().zip(state.shared.switches());
     switches
-        .flat_map(|((switch, names), published)| {
-            let ports = published.ports();
+        .flat_map(|((switch, names), parts)| {
+            let ports = sum_ports(parts);
             let rows: Vec<Value> = names
                 .iter()
                 .zip(&ports)
@@ -165,14 +162,20 @@ fn links(state: &mut State) -> Vec<Value> {
 }
 
 fn drops(state: &State) -> Vec<Value> {
-    let switches = state
-        .config
-        .switches
-        .iter()
-        .zip(state.shared.published.iter());
+    let devices = state.shared.devices.read().into_iter();
+    let devices = devices
+        .filter(|&(_, _, packets)| packets > 0)
+        .map(|(device, counter, packets)| {
+            json!({ "switch": device, "kind": "device", "reason": counter, "packets": packets })
+        });
+    of_switches(state).into_iter().chain(devices).collect()
+}
+
+fn of_switches(state: &State) -> Vec<Value> {
+    let switches = state.config.switches.iter().zip(state.shared.switches());
     switches
-        .flat_map(|((switch, _), published)| {
-            let counters = published.counters();
+        .flat_map(|((switch, _), parts)| {
+            let counters = sum_counters(parts);
             let drops = DropReason::ALL.iter().map(|&reason| ("drop", reason.name(), counters.dropped(reason)));
             let notes = Note::ALL.iter().map(|&note| ("note", note.name(), counters.noted(note)));
             let rows: Vec<Value> = drops
@@ -186,13 +189,26 @@ fn drops(state: &State) -> Vec<Value> {
 }
 
 fn lcores(state: &State) -> Vec<Value> {
-    let status = &state.shared.status;
-    let rounds = status.rounds.load(Ordering::Relaxed);
-    let busy = status.busy_rounds.load(Ordering::Relaxed);
-    vec![json!({
-        "lcore": 1, "switches": state.config.switches.len(), "rounds": rounds, "busy_rounds": busy,
-        "busy_share": if rounds == 0 { 0.0 } else { busy as f64 / rounds as f64 },
-        "time_ms": status.now_ns.load(Ordering::Relaxed) / 1_000_000,
-        "reports_waiting": state.shared.seam.reports.len(), "commands_refused": state.commands_refused,
-    })]
+    let shared = &state.shared;
+    let of = |lcore: usize, rounds: u64, busy: u64| {
+        json!({
+            "lcore": lcore + 1, "switches": state.config.switches.len(), "rounds": rounds, "busy_rounds": busy,
+            "busy_share": if rounds == 0 { 0.0 } else { busy as f64 / rounds as f64 },
+            "time_ms": shared.status.now_ns.load(Ordering::Relaxed) / 1_000_000,
+            "reports_waiting": shared.seam.reports.len(), "commands_refused": state.commands_refused,
+        })
+    };
+    // A loop that has the process for itself counts as the process.
+    let own = [&*shared.status];
+    let several = shared.lcores.iter();
+    let statuses: Vec<_> = if shared.lcores.len() > 1 {
+        several.collect()
+    } else {
+        own.to_vec()
+    };
+    let rows = statuses.iter().enumerate().map(|(lcore, status)| {
+        let rounds = status.rounds.load(Ordering::Relaxed);
+        of(lcore, rounds, status.busy_rounds.load(Ordering::Relaxed))
+    });
+    rows.collect()
 }

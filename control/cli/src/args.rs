@@ -32,7 +32,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run a whole fabric in one process and find its bad links
     Testbed(Box<TestbedArgs>),
-    /// Run one leaf or spine on real ports or virtual devices
+    /// Run leaves and spines on real ports or virtual devices
     Switch(SwitchArgs),
     /// Run one switch over captures
     Replay(ReplayArgs),
@@ -44,16 +44,17 @@ pub(crate) enum Command {
     Show(ShowArgs),
 }
 
-/// Run the switch of a configuration on its devices until it is told to stop.
+/// Run the switches of configurations on their devices until they are told to stop.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   spraycheck switch --config docs/examples/leaf0.toml --dry-run
-  spraycheck switch --config leaf0.toml")]
+  spraycheck switch --config leaf0.toml
+  spraycheck switch --config leaf0.toml --config spine0.toml")]
 pub(crate) struct SwitchArgs {
-    /// Configuration of the switch
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: PathBuf,
+    /// Configuration of a switch; repeatable: several share one process, and devices by VLAN
+    #[arg(long, value_name = "FILE", required = true)]
+    pub(crate) config: Vec<PathBuf>,
     /// Only check the configuration and print it resolved, with the EAL line
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -107,8 +108,12 @@ fn port_and_file(text: &str) -> Result<(String, PathBuf), String> {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
-  spraycheck check docs/examples/leaf0.toml")]
+  spraycheck check docs/examples/leaf0.toml
+  spraycheck check --together leaf0.toml spine0.toml")]
 pub(crate) struct CheckArgs {
+    /// Check switches against each other as well, as if they ran in one process
+    #[arg(long)]
+    pub(crate) together: bool,
     /// Configurations
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,

@@ -8,11 +8,11 @@ use crate::failure::{Failure, USAGE};
 use crate::output;
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    files(&args.files)
+    files(&args.files, args.together)
 }
 
-/// Checks and prints each of `files`.
-pub(crate) fn files(files: &[PathBuf]) -> Result<ExitCode, Failure> {
+/// Checks and prints each of `files`; switches `together` against each other as well.
+pub(crate) fn files(files: &[PathBuf], together: bool) -> Result<ExitCode, Failure> {
     let mut wrong = 0;
     for file in files {
         match check(file) {
@@ -22,6 +22,9 @@ pub(crate) fn files(files: &[PathBuf]) -> Result<ExitCode, Failure> {
                 wrong += 1;
             }
         }
+    }
+    if wrong == 0 && together {
+        config::SwitchSet::read(files)?;
     }
     match wrong {
         0 => Ok(ExitCode::SUCCESS),
@@ -68,7 +71,11 @@ mod tests {
         );
         let code = |files: &[&Path]| {
             let files = files.iter().map(|file| (*file).to_owned()).collect();
-            run(&CheckArgs { files }).unwrap()
+            run(&CheckArgs {
+                files,
+                together: false,
+            })
+            .unwrap()
         };
         assert_eq!(code(&[&leaf, &testbed]), ExitCode::SUCCESS);
         assert_eq!(code(&[&leaf, &wrong, &testbed]), ExitCode::from(USAGE));

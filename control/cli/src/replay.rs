@@ -108,6 +108,11 @@ fn render(result: &ReplayResult) -> String {
     for (note, count) in &counters.notes {
         line(note, *count);
     }
+    for device in &result.devices {
+        let name = format!("{}: {}", device.device, device.counter);
+        // Writing to a string does not fail.
+        let _ = writeln!(text, "{name:<24}{:>14}", grouped(device.packets));
+    }
     text.push_str(match result.conservation_ok {
         true => "all packets are accounted for\n",
         false => "NOT ALL PACKETS ARE ACCOUNTED FOR\n",
@@ -141,6 +146,7 @@ mod tests {
             },
             conservation_ok: true,
             elapsed_s: 0.1,
+            devices: Vec::new(),
         };
         insta::assert_snapshot!(render(&result));
     }

@@ -1,9 +1,9 @@
-//! `spraycheck switch`: one leaf or spine on its devices, until it is told to stop.
+//! `spraycheck switch`: leaves and spines on their devices, until they are told to stop.
 
 use std::path::Path;
 use std::process::ExitCode;
 
-use config::{SwitchRequest, SwitchSpec};
+use config::{SwitchRequest, SwitchSet};
 
 use crate::args::SwitchArgs;
 use crate::failure::Failure;
@@ -11,13 +11,13 @@ use crate::{check, daemon, replay, sockets};
 
 pub(crate) fn run(args: SwitchArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
-        return check::files(&[args.config]);
+        return check::files(&args.config, true);
     }
-    // What the file gets wrong is told before anything starts.
-    SwitchSpec::read(&args.config)?;
+    // What the files get wrong is told before anything starts.
+    SwitchSet::read(&args.config)?;
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let request = SwitchRequest {
-        config_path: absolute(&args.config),
+        config_paths: args.config.iter().map(|path| absolute(path)).collect(),
         socket: args
             .socket
             .as_deref()

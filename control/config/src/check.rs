@@ -28,7 +28,13 @@ pub fn check(path: &Path, text: &str) -> Result<String, ConfigError> {
 pub fn eal_args(spec: &SwitchSpec) -> Vec<String> {
     let mut arguments = memory_args(&spec.eal);
     arguments.push(format!("--file-prefix={}", spec.name));
-    let devices: Vec<&Device> = spec.devices.iter().flatten().collect();
+    let mut devices: Vec<&Device> = Vec::new();
+    for device in spec.devices.iter().flatten() {
+        // Ports with tags share one.
+        if !devices.contains(&device) {
+            devices.push(device);
+        }
+    }
     if !devices
         .iter()
         .any(|device| matches!(device, Device::Pci(_)))
@@ -123,6 +129,10 @@ pub fn switch(spec: &SwitchSpec) -> String {
             Some(device) => device.to_string(),
             None => "no device (replay only)".to_owned(),
         };
+        let device = match spec.vlans[index] {
+            Some(vlan) => format!("{device}, VLAN {vlan}"),
+            None => device,
+        };
         let macs = if port.accept_any_mac {
             ", takes any destination MAC"
         } else {
@@ -138,6 +148,12 @@ pub fn switch(spec: &SwitchSpec) -> String {
                 port.frame_max_bytes
             ),
         );
+    }
+    for device in &spec.device_settings {
+        let rate = device.rate.map(|rate| format!("{rate} for all its ports"));
+        let lcore = device.lcore.map(|lcore| format!("on lcore {lcore}"));
+        let said: Vec<String> = rate.into_iter().chain(lcore).collect();
+        lines.add("device", format!("{}: {}", device.name, said.join(", ")));
     }
     for host in &config.hosts {
         let mac = match host.mac {
@@ -175,7 +191,7 @@ fn gateway(lines: &mut Lines, gateway: &GatewayConfig) {
     lines.add(
         "gateway",
         format!(
-            "{addresses}; {} ICMP answers a second; {} neighbors per port for {}, asked every {}",
+            "{addresses}; {} ICMP answers a second and port; {} neighbors per port for {}, asked every {}",
             gateway.icmp_per_second,
             neighbors.per_port_max,
             Time::new(neighbors.age_ns),
@@ -264,7 +280,21 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
     lines.add("hold down", Time::new(config.hold_down_ns));
     lines.add("messages", format!("UDP port {}", config.message_port));
     lines.add("seed", config.seed);
-    lines.add("buffers", format!("{} bytes", spec.eal.buffer_bytes));
+    let buffers = match spec.eal.buffers {
+        Some(count) => format!("{count} of {} bytes", spec.eal.buffer_bytes),
+        None => format!(
+            "{} bytes each, as many as can be out at once",
+            spec.eal.buffer_bytes
+        ),
+    };
+    lines.add("buffers", buffers);
+    let cpus: Vec<String> = spec.eal.cpus.iter().map(u16::to_string).collect();
+    let lcores = if cpus.is_empty() {
+        spec.eal.lcores.to_string()
+    } else {
+        format!("{} on CPUs {}", spec.eal.lcores, cpus.join(", "))
+    };
+    lines.add("lcores", lcores);
     let auto = match spec.eal.memory {
         Memory::Auto => format!(
             " (memory auto: {} of hugepages if free, else ordinary pages)",

@@ -34,12 +34,12 @@ pub struct ReplayRequest {
     pub eal: Vec<String>,
 }
 
-/// Run one switch on its devices.
+/// Run switches on their devices.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SwitchRequest {
-    /// The switch's file; it was checked.
-    pub config_path: PathBuf,
+    /// The switches' files; they were checked, each and together.
+    pub config_paths: Vec<PathBuf>,
     /// Where `show` is answered, if anywhere.
     pub socket: Option<PathBuf>,
     /// EAL arguments behind those that are derived.

@@ -13,6 +13,7 @@ mod ports;
 mod raw;
 mod routes;
 mod settings;
+mod trunk;
 mod windows;
 
 use std::path::Path;
@@ -26,7 +27,9 @@ use crate::error::ConfigError;
 use crate::fabric::seed_of;
 
 pub use device::Device;
-pub use settings::{EalSpec, Idle, Memory};
+pub use settings::{EalSpec, Idle, LCORES_MAX, Lcores, Memory};
+pub use trunk::DeviceSetting;
+pub(crate) use trunk::Trunks;
 
 /// A checked switch.
 #[derive(Clone, PartialEq, Debug)]
@@ -37,6 +40,10 @@ pub struct SwitchSpec {
     pub port_names: Vec<String>,
     /// What each port is made of; `None`: whatever the driver gives (replay).
     pub devices: Vec<Option<Device>>,
+    /// The VLAN tag of each port's link, if it shares its device with others.
+    pub vlans: Vec<Option<u16>>,
+    /// What is said of devices.
+    pub device_settings: Vec<DeviceSetting>,
     /// What the switch is told.
     pub config: SwitchConfig,
     /// How its control thread tests paths.
@@ -92,11 +99,14 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let queue = settings::queue(&raw.queue, &parts.ports)?;
     let measurement = settings::measurement(&raw, &queue, &parts.ports)?;
     let eal = settings::eal(&raw.eal, &parts.ports)?;
+    let device_settings = trunk::settings(&raw.device, &parts)?;
     let link_state_ns = settings::link_state_ns(&raw.fabric)?;
     let seed = seed_of(raw.seed.unwrap_or(1), &raw.name);
     Ok(SwitchSpec {
         port_names: raw.port.iter().map(|port| port.name.clone()).collect(),
         devices: parts.devices,
+        vlans: parts.vlans,
+        device_settings,
         config: SwitchConfig {
             role,
             leaves: raw.fabric.leaves,

@@ -7,6 +7,7 @@ use endpoint::{Event, Host, QpId};
 use pipeline::Nanos;
 
 use crate::failure::Failure;
+use crate::links::Links;
 use crate::plan::Plan;
 use crate::wire::Wire;
 
@@ -19,6 +20,8 @@ struct Node {
     /// Its link to the leaf, and the one from it.
     outgoing: usize,
     incoming: usize,
+    /// Its number among the receivers of links: behind all switches.
+    receiver: usize,
 }
 
 /// All hosts.
@@ -52,6 +55,7 @@ impl Hosts {
                 script,
                 outgoing: first_wire + 2 * index,
                 incoming: first_wire + 2 * index + 1,
+                receiver: fabric.switches.len() + index,
             });
         }
         Ok(Hosts {
@@ -71,16 +75,19 @@ impl Hosts {
     }
 
     /// Takes what has arrived. Returns packets moved.
-    pub fn receive(&mut self, now: Nanos, wires: &mut [Wire]) -> usize {
+    pub fn receive(&mut self, now: Nanos, links: &mut Links) -> usize {
         let mut burst = Burst::new();
         let mut moved = 0;
         for index in 0..self.nodes.len() {
             let node = &mut self.nodes[index];
-            let wire = &mut wires[node.incoming];
-            if wire.is_idle() {
+            if links.next_waiting(node.receiver, 0).is_none() {
                 continue;
             }
+            let Some(wire) = links.wire_mut(node.incoming) else {
+                continue;
+            };
             wire.receive(now, &mut burst);
+            links.settle(node.incoming);
             moved += burst.len();
             for frame in burst.iter() {
                 node.host.receive(now.0, frame.data(), frame.len());
@@ -132,15 +139,15 @@ impl Hosts {
     }
 
     /// Sends what is due. Returns packets moved.
-    pub fn transmit(&mut self, now: Nanos, pool: &Mempool, wires: &mut [Wire]) -> usize {
+    pub fn transmit(&mut self, now: Nanos, pool: &Mempool, links: &mut Links) -> usize {
         let mut burst = Burst::new();
         let mut moved = 0;
         for node in &mut self.nodes {
             if node.host.next_transmit(now.0).is_none_or(|at| at > now.0) {
                 continue;
             }
-            let wire = &mut wires[node.outgoing];
-            for _ in 0..wire.room().min(BURST) {
+            let room = links.wire(node.outgoing).map_or(0, Wire::room);
+            for _ in 0..room.min(BURST) {
                 // Without a buffer the host simply sends later.
                 let Some(mut mbuf) = pool.alloc() else { break };
                 if mbuf.set_len(self.frame_bytes_max).is_err() {
@@ -154,7 +161,7 @@ impl Hosts {
                 }
             }
             moved += burst.len();
-            wire.send(now, &mut burst);
+            links.send(now, node.outgoing, &mut burst);
         }
         moved
     }

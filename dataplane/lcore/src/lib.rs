@@ -5,11 +5,17 @@
 //! over captures. The binary `spraycheckd` runs it on behalf of the
 //! `spraycheck` command, which links no DPDK.
 
+pub mod assign;
 pub mod bench;
+pub mod build;
 pub mod device;
+pub mod end;
 pub mod fabric;
 pub mod failure;
 pub mod hosts;
+pub mod hub;
+pub mod links;
+pub mod links_up;
 pub mod live;
 pub mod machine;
 pub mod packet;
@@ -17,7 +23,11 @@ pub mod pcap;
 pub mod plan;
 pub mod replay;
 pub mod report;
+pub mod shares;
 pub mod split;
+pub mod spread;
 pub mod testbed;
 pub mod trace;
+pub mod trunk;
 pub mod wire;
+pub mod worker;

@@ -18,6 +18,16 @@ impl Cpus {
         Cpus(if cpus.is_empty() { vec![0] } else { cpus })
     }
 
+    /// Those of a list, in its order, for tests.
+    pub fn of(cpus: Vec<usize>) -> Cpus {
+        Cpus(cpus)
+    }
+
+    /// Whether this process may use that one.
+    pub fn has(&self, cpu: usize) -> bool {
+        self.0.contains(&cpu)
+    }
+
     /// The one for control and everything else that is no poll loop.
     pub fn control(&self) -> usize {
         self.0[0]
@@ -50,6 +60,13 @@ impl Cpus {
         if self.0.contains(&id) && id < 1024 {
             core_affinity::set_for_current(CoreId { id });
         }
+    }
+}
+
+impl std::fmt::Display for Cpus {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let all: Vec<String> = self.0.iter().map(usize::to_string).collect();
+        f.write_str(&all.join(", "))
     }
 }
 

@@ -2,19 +2,23 @@
 
 use std::time::Duration;
 
+use agent::control::DeviceCount;
 use agent::core::{Core, Verdict};
 use agent::result::{
-    Conservation, Convicted, EndReason, Failure as PathFailure, Flows, Injected, Measurement,
-    Noise, Policy, ReplayCounters, ReplayPort, ReplayResult, Suspect, Test, TestbedResult,
+    Conservation, Convicted, DeviceCounter, EndReason, Failure as PathFailure, Flows, Injected,
+    Measurement, Noise, Policy, ReplayCounters, ReplayPort, ReplayResult, Suspect, Test,
+    TestbedResult,
 };
+use config::SwitchSet;
 use config::fabric::Fabric;
 use detector::PathState;
 use packet::message::{FLAG_COUNTS, FLAG_HOP_ROOM, FLAG_SWITCH, message_len};
-use pipeline::{Counters, DropReason, Note, PortId, Switch, Token};
+use pipeline::{Counters, DropReason, Note, PortId, Switch, Token, split};
 
 use crate::fabric::{Ending, Outcome};
 use crate::packet::Packet;
 use crate::plan::Plan;
+use crate::worker::Worker;
 
 /// The result of a testbed run.
 pub fn result(
@@ -277,7 +281,6 @@ pub fn of_switch<T: Token>(
     conservation_ok: bool,
     elapsed: Duration,
 ) -> ReplayResult {
-    let totals = of_switches([switch.counters()].into_iter());
     let ports = port_names.iter().enumerate().map(|(index, name)| {
         let counters = switch.port_counters(PortId(index as u16));
         ReplayPort {
@@ -286,8 +289,58 @@ pub fn of_switch<T: Token>(
             tx: counters.tx_packets,
         }
     });
+    replay_result(ports.collect(), switch.counters(), conservation_ok, elapsed)
+}
+
+/// What went through the switches of a process, over all its lcores. Names of ports have their
+/// switch before them where there are several.
+pub fn of_workers(
+    set: &SwitchSet,
+    workers: &[Worker],
+    devices: &[DeviceCount],
+    elapsed: Duration,
+) -> ReplayResult {
+    let mut ports = Vec::new();
+    let mut all = Counters::default();
+    let mut conservation_ok = true;
+    for (index, spec) in set.switches.iter().enumerate() {
+        let parts = workers.iter().map(|worker| &worker.parts()[index].switch);
+        let whole = split::sum(parts);
+        conservation_ok &= whole.is_conserved();
+        all.add(&whole.counters);
+        for (name, (counters, _)) in spec.port_names.iter().zip(&whole.ports) {
+            ports.push(ReplayPort {
+                name: match set.switches.len() {
+                    1 => name.clone(),
+                    _ => format!("{}.{name}", spec.name),
+                },
+                rx: counters.rx_packets,
+                tx: counters.tx_packets,
+            });
+        }
+    }
+    let devices = devices.iter().filter(|(_, _, packets)| *packets > 0);
     ReplayResult {
-        ports: ports.collect(),
+        devices: devices
+            .map(|(device, counter, packets)| DeviceCounter {
+                device: device.clone(),
+                counter: (*counter).to_owned(),
+                packets: *packets,
+            })
+            .collect(),
+        ..replay_result(ports, &all, conservation_ok, elapsed)
+    }
+}
+
+fn replay_result(
+    ports: Vec<ReplayPort>,
+    counters: &Counters,
+    conservation_ok: bool,
+    elapsed: Duration,
+) -> ReplayResult {
+    let totals = of_switches([counters].into_iter());
+    ReplayResult {
+        ports,
         counters: ReplayCounters {
             rx: totals.rx,
             generated: totals.generated,
@@ -299,5 +352,6 @@ pub fn of_switch<T: Token>(
         },
         conservation_ok,
         elapsed_s: elapsed.as_secs_f64(),
+        devices: Vec::new(),
     }
 }

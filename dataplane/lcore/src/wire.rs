@@ -13,7 +13,7 @@ use pipeline::fault::{Fate, Fault, LinkFaults};
 use crate::pcap::Writer;
 
 /// Packets a ring holds: far more than a link's bandwidth-delay product in one round of the loop.
-pub const RING_PACKETS: u32 = 1024;
+pub const RING_PACKETS: u32 = 256;
 /// Packets that may wait for an injected delay or as damaged ones; more wait in the egress queue.
 const HELD_MAX: usize = 4096;
 
@@ -21,6 +21,8 @@ const HELD_MAX: usize = 4096;
 pub struct Wire {
     sender: RingSender,
     receiver: RingReceiver,
+    /// Packets in the ring: both ends are here, so nobody else changes it.
+    inside: usize,
     faults: LinkFaults,
     is_faulty: bool,
     delayed: VecDeque<(Nanos, Mbuf)>,
@@ -50,6 +52,7 @@ impl Wire {
         Ok(Wire {
             sender,
             receiver,
+            inside: 0,
             faults: LinkFaults::new(faults, seed),
             is_faulty: !faults.is_empty(),
             delayed: VecDeque::with_capacity(held),
@@ -91,7 +94,7 @@ impl Wire {
     /// How many packets [`Wire::send`] takes now.
     #[inline]
     pub fn room(&self) -> usize {
-        let ring = self.sender.capacity() - self.sender.len();
+        let ring = RING_PACKETS as usize - self.inside;
         let held = self.delayed.len().max(self.damaged.len());
         if self.is_faulty {
             ring.min(HELD_MAX - held)
@@ -115,7 +118,7 @@ impl Wire {
         if self.is_faulty {
             self.suffer(now, burst);
         }
-        self.sender.send_burst(burst);
+        self.inside += self.sender.send_burst(burst);
         debug_assert!(burst.is_empty(), "the caller has asked for room");
     }
 
@@ -153,14 +156,17 @@ impl Wire {
     pub fn receive(&mut self, now: Nanos, burst: &mut Burst) {
         if self.is_faulty {
             while self.delayed.front().is_some_and(|(at, _)| *at <= now)
-                && self.sender.len() < self.sender.capacity()
+                && self.inside < RING_PACKETS as usize
                 && let Some((_, mbuf)) = self.delayed.pop_front()
             {
                 let refused = self.sender.send(mbuf);
                 debug_assert!(refused.is_ok(), "the ring had room");
+                self.inside += usize::from(refused.is_ok());
             }
         }
-        self.receiver.receive_burst(burst);
+        if self.inside > 0 {
+            self.inside -= self.receiver.receive_burst(burst);
+        }
         self.received += burst.len() as u64;
     }
 
@@ -175,12 +181,12 @@ impl Wire {
     /// Whether nothing is to be received now.
     #[inline]
     pub fn is_idle(&self) -> bool {
-        self.receiver.is_empty() && self.delayed.is_empty() && self.damaged.is_empty()
+        self.inside == 0 && self.delayed.is_empty() && self.damaged.is_empty()
     }
 
     /// Packets on their way.
     pub fn in_flight(&self) -> u64 {
-        (self.receiver.len() + self.delayed.len() + self.damaged.len()) as u64
+        (self.inside + self.delayed.len() + self.damaged.len()) as u64
     }
 
     /// The conservation law of the link.

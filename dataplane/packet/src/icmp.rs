@@ -32,6 +32,7 @@ mod v4 {
 /// ICMPv6 types.
 mod v6 {
     pub(super) const UNREACHABLE: u8 = 1;
+    pub(super) const TOO_BIG: u8 = 2;
     pub(super) const TIME_EXCEEDED: u8 = 3;
     /// From here on messages are no errors.
     pub(super) const INFORMATIONAL: u8 = 128;
@@ -49,6 +50,11 @@ pub enum Error {
     NoRoute,
     /// Nothing listens there.
     NoPort,
+    /// The next link takes only packets of that many bytes (RFC 1191, 4; RFC 4443, 3.2).
+    TooBig {
+        /// Bytes of the largest packet.
+        mtu: u32,
+    },
 }
 
 impl Error {
@@ -61,6 +67,8 @@ impl Error {
             (Error::NoRoute, true) => (v6::UNREACHABLE, 0),
             (Error::NoPort, false) => (v4::UNREACHABLE, 3),
             (Error::NoPort, true) => (v6::UNREACHABLE, 4),
+            (Error::TooBig { .. }, false) => (v4::UNREACHABLE, 4),
+            (Error::TooBig { .. }, true) => (v6::TOO_BIG, 0),
         }
     }
 }
@@ -218,6 +226,10 @@ pub fn write_error(
     let message = &mut out[icmp..icmp + HEADER_LEN + quote];
     message[..HEADER_LEN].fill(0);
     (message[0], message[1]) = error.numbers(parsed.is_v6);
+    if let Error::TooBig { mtu } = error {
+        // Of IPv4 the upper half stays zero: an MTU is of 16 bits there.
+        message[4..HEADER_LEN].copy_from_slice(&mtu.to_be_bytes());
+    }
     message[HEADER_LEN..].copy_from_slice(&frame[at..at + quote]);
     let pseudo = if parsed.is_v6 {
         checksum::pseudo_v6(source, parsed.source, message.len(), ICMPV6)

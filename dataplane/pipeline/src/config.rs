@@ -111,7 +111,7 @@ impl EcnConfig {
 pub struct GatewayConfig {
     /// Its own addresses: they answer echo requests, and are the source of its ICMP errors.
     pub addresses: Vec<Address>,
-    /// Echo replies and ICMP errors per second, for the whole switch.
+    /// Echo replies and ICMP errors per second, for each port that they leave by.
     pub icmp_per_second: u32,
     /// How MAC addresses of hosts are learned.
     pub neighbors: NeighborConfig,

@@ -151,6 +151,19 @@ impl Counters {
         self.notes[note as usize] += 1;
     }
 
+    /// Adds what another instance of the same switch has counted.
+    pub fn add(&mut self, other: &Counters) {
+        self.rx += other.rx;
+        self.generated += other.generated;
+        self.tx += other.tx;
+        self.consumed += other.consumed;
+        self.queued += other.queued;
+        let mine = self.drops.iter_mut().chain(&mut self.notes);
+        for (sum, count) in mine.zip(other.drops.iter().chain(&other.notes)) {
+            *sum += count;
+        }
+    }
+
     /// How often `note` was counted.
     pub fn noted(&self, note: Note) -> u64 {
         self.notes[note as usize]
@@ -191,6 +204,22 @@ pub struct PortCounters {
     pub backlog_bytes_max: u64,
     /// Packets that a full queue refused, by priority.
     pub tail_drops: [u64; 8],
+}
+
+impl PortCounters {
+    /// Adds what another instance of the same switch has counted for the port.
+    pub fn add(&mut self, other: &PortCounters) {
+        self.rx_packets += other.rx_packets;
+        self.rx_bytes += other.rx_bytes;
+        self.enqueued += other.enqueued;
+        self.tx_packets += other.tx_packets;
+        self.tx_bytes += other.tx_bytes;
+        self.flushed += other.flushed;
+        self.backlog_bytes_max = self.backlog_bytes_max.max(other.backlog_bytes_max);
+        for (sum, count) in self.tail_drops.iter_mut().zip(&other.tail_drops) {
+            *sum += count;
+        }
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,10 @@ reasons! {
     TailDrop = "tail-drop",
     /// The switch holds as many packets as it was configured to.
     QueueMemory = "queue-memory",
+    /// Too many packets wait for the lcore that owns the egress port.
+    HandOffFull = "hand-off-full",
+    /// Too many packets wait for the lcore that their addresses belong to.
+    SpreadFull = "spread-full",
     /// A spraycheck message that is malformed, or that this switch does not expect.
     BadMessage = "bad-message",
     /// A spraycheck message between switches that came from a host or a wrong neighbour.

@@ -149,7 +149,7 @@ impl<T: Token> Switch<T> {
         let frame = token.header_mut();
         let parsed = parse(frame, wire_len, self.message_port)?;
         if parsed.kind == Kind::Arp {
-            return self.answer_arp(now, in_port, frame, &parsed);
+            return self.answer_arp(now, in_port, frame, &parsed, sink);
         }
         self.decide(now, in_port, frame, &parsed, sink)
     }

@@ -7,13 +7,16 @@ use crate::bucket::Bucket;
 use crate::config::{PortKind, SwitchConfig};
 use crate::neighbor::Neighbors;
 use crate::route::{NextHop, Route};
+use crate::types::Nanos;
 
 /// State of the part of a switch that answers.
 pub(crate) struct Gateway {
     /// Its own addresses, at least one of each family that it is to speak.
     addresses: Vec<Address>,
-    /// Allows echo replies and errors, for the whole switch.
-    pub(crate) icmp: Bucket,
+    /// Allows echo replies and errors, by the port that they leave by: who floods takes nobody else's.
+    icmp: Vec<Bucket>,
+    /// The time of the latest tick, for answers to what is found too late to be told the time.
+    pub(crate) ticked_at: Nanos,
     /// MAC addresses of hosts that are not configured.
     pub(crate) neighbors: Neighbors,
 }
@@ -38,12 +41,20 @@ impl Gateway {
             .collect();
         Gateway {
             addresses: config.gateway.addresses.clone(),
-            icmp: Bucket::new(config.gateway.icmp_per_second),
+            icmp: vec![Bucket::new(config.gateway.icmp_per_second); config.ports.len()],
+            ticked_at: Nanos(0),
             neighbors: Neighbors::new(
                 &config.gateway.neighbors,
                 owned.iter().map(|(hosts, prefix)| (&hosts[..], *prefix)),
             ),
         }
+    }
+
+    /// Takes one answer's worth of a port's share; false when there is none.
+    pub(crate) fn may_answer(&mut self, now: Nanos, port: usize) -> bool {
+        self.icmp
+            .get_mut(port)
+            .is_some_and(|bucket| bucket.take(now))
     }
 
     /// Whether an address is the switch's own.

@@ -13,6 +13,7 @@ use crate::forward::Decision;
 use crate::report::Report;
 use crate::route::NextHop;
 use crate::source::flow_of;
+use crate::split::Notice;
 use crate::switch::{State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafId, LeafSet, Nanos, PortId, SpineId};
@@ -106,6 +107,7 @@ impl<T: Token> Switch<T> {
                 for index in (0..usize::from(header.fanout)).filter(|&x| message.is_set(x)) {
                     reaches.insert(index);
                 }
+                sink.notice(Notice::LinkState { spine, reaches });
                 self.spine_heard(now, spine, reaches, sink);
             }
             MessageKind::Open | MessageKind::Close => {

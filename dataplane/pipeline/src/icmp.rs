@@ -1,5 +1,5 @@
 //! What a switch says by ICMP: echo replies for its own addresses, and errors about packets that
-//! it dropped. All of it together is bounded by one token bucket.
+//! it dropped. What leaves by each port is bounded by a token bucket of that port.
 //!
 //! `ping` and `traceroute` need this, and nothing else does: a packet that is forwarded never
 //! comes here.
@@ -34,14 +34,14 @@ impl<T: Token> Switch<T> {
         if !icmp::is_echo_request(frame, parsed) || !icmp::may_be_answered(frame, parsed) {
             return Err(DropReason::NoService);
         }
-        if !self.gateway.icmp.take(now) {
-            self.counters.note(Note::IcmpRateLimited);
-            return Ok(Decision::Consume);
-        }
         let Some((port, mac)) = self.way_back(now, parsed, sink) else {
             self.counters.note(Note::IcmpUnsent);
             return Ok(Decision::Consume);
         };
+        if !self.gateway.may_answer(now, port) {
+            self.counters.note(Note::IcmpRateLimited);
+            return Ok(Decision::Consume);
+        }
         icmp::answer_echo(frame, parsed);
         ethernet::set_addresses(frame, mac, self.ports[port].mac);
         self.counters.note(Note::EchoAnswered);
@@ -86,6 +86,8 @@ impl<T: Token> Switch<T> {
             | DropReason::LinkDown
             | DropReason::TailDrop
             | DropReason::QueueMemory
+            | DropReason::HandOffFull
+            | DropReason::SpreadFull
             | DropReason::BadMessage
             | DropReason::ForgedMessage => None,
         };
@@ -93,6 +95,17 @@ impl<T: Token> Switch<T> {
             self.send_error(now, token.header(), token.wire_len(), error, sink);
         }
         sink.discard(token, reason);
+    }
+
+    /// Tells the sender of a packet that its way has a smaller MTU than that, beside the drop: it is
+    /// about to be dropped by the queue of `port`. A switch does not fragment, so an IPv4 packet that
+    /// may be is answered alike.
+    #[cold]
+    pub(crate) fn tell_too_big<S: Sink<T>>(&mut self, port: usize, token: &T, sink: &mut S) {
+        let now = self.gateway.ticked_at;
+        let mtu = self.exit.queues.mtu(port);
+        let (frame, len) = (token.header(), token.wire_len());
+        self.send_error(now, frame, len, Error::TooBig { mtu }, sink);
     }
 
     /// To a spine itself: over the one uplink that leads to it.
@@ -131,13 +144,15 @@ impl<T: Token> Switch<T> {
         let (true, Some(own)) = (is_told && icmp::may_be_answered(frame, &parsed), own) else {
             return;
         };
-        if !self.gateway.icmp.take(now) {
+        let Some((port, mac)) = self.way_back(now, &parsed, sink) else {
+            self.counters.note(Note::IcmpUnsent);
+            return;
+        };
+        if !self.gateway.may_answer(now, port) {
             self.counters.note(Note::IcmpRateLimited);
             return;
         }
-        let way = self.way_back(now, &parsed, sink);
-        let token = way.and_then(|_| sink.alloc(icmp::error_len(frame, &parsed)));
-        let (Some((port, mac)), Some(mut token)) = (way, token) else {
+        let Some(mut token) = sink.alloc(icmp::error_len(frame, &parsed)) else {
             self.counters.note(Note::IcmpUnsent);
             return;
         };

@@ -14,6 +14,7 @@
 
 pub mod announced;
 pub mod bucket;
+pub mod busy;
 pub mod config;
 pub mod counters;
 pub mod destination;
@@ -38,6 +39,7 @@ pub(crate) mod run;
 pub mod source;
 pub mod speak;
 pub mod spine;
+pub mod split;
 pub mod spray;
 pub mod switch;
 pub mod token;
@@ -54,6 +56,7 @@ pub use counters::{Counters, Note, PortCounters};
 pub use drop::DropReason;
 pub use report::{Command, EndReason, Opened, OwnDrop, Report, WindowReport};
 pub use route::{NextHop, Prefix, Route};
+pub use split::{Claim, Notice};
 pub use spray::{Policy, Tie};
 pub use switch::Switch;
 pub use token::{Sink, Token};

@@ -4,6 +4,8 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+mod remote;
+
 use std::hint::select_unpredictable;
 
 use crate::config::QueueConfig;
@@ -34,14 +36,19 @@ struct Egress {
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
-    /// The longest frame that is taken: none at all while the link is down.
+    /// The longest frame that is taken: none at all while the link is down or choked.
     frame_max_bytes: u32,
     /// Bit p: queue p has packets.
     busy: u32,
     /// First and last packet by priority.
     ends: [(u32, u32); PRIORITIES],
+    packets: u32,
+    /// The longest frame of a link that is up.
+    link_max_bytes: u32,
+    up: bool,
+    /// Another lcore's, to which too many packets are on their way.
+    is_choked: bool,
     counters: PortCounters,
-    frame_max_bytes_up: u32,
 }
 
 /// The place in [`Egress::bytes`] of all bytes together.
@@ -54,17 +61,21 @@ impl Egress {
         self.bytes[usize::from(priority)..ALL].iter().sum()
     }
 
-    fn is_up(&self) -> bool {
-        self.frame_max_bytes > 0
+    /// What is taken now.
+    fn admit(&mut self) {
+        let is_open = self.up && !self.is_choked;
+        self.frame_max_bytes = if is_open { self.link_max_bytes } else { 0 };
     }
 
-    /// Why a frame of `len` bytes is too long.
+    /// Why a frame of `len` bytes is longer than what is taken now.
     #[cold]
-    fn refusal(&self) -> DropReason {
-        if self.is_up() {
+    fn refusal(&self, len: u32) -> DropReason {
+        if !self.up {
+            DropReason::LinkDown
+        } else if len > self.link_max_bytes {
             DropReason::Oversize
         } else {
-            DropReason::LinkDown
+            DropReason::HandOffFull
         }
     }
 
@@ -94,6 +105,7 @@ impl Egress {
         *free = index;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
+        self.packets -= 1;
         token.map(|token| (token, len))
     }
 }
@@ -103,6 +115,10 @@ pub struct Queues<T> {
     nodes: Vec<Node<T>>,
     free: u32,
     ports: Vec<Egress>,
+    /// Bit n: of the ports n, n + 64, .. some may have something queued.
+    busy: u64,
+    /// The longest frame that every port takes.
+    least_max_bytes: u32,
     limit_bytes: u64,
     slack_ps: u64,
     overhead_bytes: u32,
@@ -119,7 +135,7 @@ impl<T> Queues<T> {
                 next: if index + 1 == count { NONE } else { index + 1 },
             })
             .collect();
-        let ports = ports
+        let ports: Vec<Egress> = ports
             .map(|(rate_bps, frame_max_bytes)| Egress {
                 bytes: [0; PRIORITIES + 1],
                 ends: [(NONE, NONE); PRIORITIES],
@@ -127,13 +143,22 @@ impl<T> Queues<T> {
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
                 frame_max_bytes,
                 busy: 0,
+                packets: 0,
+                link_max_bytes: frame_max_bytes,
+                up: true,
+                is_choked: false,
                 counters: PortCounters::default(),
-                frame_max_bytes_up: frame_max_bytes,
             })
             .collect();
         Queues {
             nodes,
             free: if count == 0 { NONE } else { 0 },
+            busy: 0,
+            least_max_bytes: ports
+                .iter()
+                .map(|egress| egress.link_max_bytes)
+                .min()
+                .unwrap_or(0),
             ports,
             limit_bytes: config.limit_bytes,
             slack_ps: config.slack_ns * 1000,
@@ -186,18 +211,31 @@ impl<T> Queues<T> {
         let egress = &mut self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
         if len > egress.frame_max_bytes {
-            return Err((token, egress.refusal()));
+            return Err((token, egress.refusal(len)));
         }
         let depth = egress.bytes[queue] + u64::from(len);
         if depth > self.limit_bytes {
             egress.counters.tail_drops[queue] += 1;
             return Err((token, DropReason::TailDrop));
         }
+        match self.link(port, queue, token, len) {
+            Ok(()) => {
+                self.ports[port].counters.enqueued += 1;
+                Ok(())
+            }
+            Err(token) => Err((token, DropReason::QueueMemory)),
+        }
+    }
+
+    /// Appends a packet to a queue, or gives it back if there is no node for it.
+    #[inline(always)]
+    fn link(&mut self, port: usize, queue: usize, token: T, len: u32) -> Result<(), T> {
         let index = self.free;
         let Some(next) = self.nodes.get(index as usize).map(|node| node.next) else {
-            return Err((token, DropReason::QueueMemory));
+            return Err(token);
         };
         self.free = next;
+        let egress = &mut self.ports[port];
         let (first, last) = &mut egress.ends[queue];
         // Whether a queue is empty cannot be predicted: it is linked behind its last packet or,
         // if there is none, behind itself, which is mended below.
@@ -214,9 +252,10 @@ impl<T> Queues<T> {
         node.len = len;
         node.next = NONE;
         egress.busy |= 1 << queue;
-        egress.bytes[queue] = depth;
+        self.busy |= 1 << (port & 63);
+        egress.bytes[queue] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
-        egress.counters.enqueued += 1;
+        egress.packets += 1;
         Ok(())
     }
 
@@ -269,6 +308,7 @@ impl<T> Queues<T> {
             egress.bytes[ALL] -= bytes;
             sent_bytes += bytes;
         }
+        egress.packets -= sent as u32;
         egress.free_at_ps = free_at_ps;
         egress.counters.tx_packets += sent as u64;
         egress.counters.tx_bytes += sent_bytes;
@@ -282,23 +322,45 @@ impl<T> Queues<T> {
         (egress.busy != 0).then(|| Nanos(egress.free_at_ps.div_ceil(1000)))
     }
 
+    /// The first port from `from` on that has something queued.
+    pub fn next_busy(&mut self, from: usize) -> Option<usize> {
+        let mut port = from;
+        while port < self.ports.len() {
+            let bits = self.busy >> (port & 63);
+            if bits == 0 {
+                port = (port | 63) + 1;
+                continue;
+            }
+            port += bits.trailing_zeros() as usize;
+            if self.ports.get(port)?.busy != 0 {
+                return Some(port);
+            }
+            let mut alike = self.ports.iter().skip(port & 63).step_by(64);
+            if alike.all(|egress| egress.busy == 0) {
+                self.busy &= !(1 << (port & 63));
+            }
+            port += 1;
+        }
+        None
+    }
+
     /// Whether the link of `port` is up.
     #[inline(always)]
     pub fn is_up(&self, port: usize) -> bool {
-        self.ports[port].is_up()
+        self.ports[port].up
     }
 
     /// Takes the link of `port` up or down. What a dead link has queued waits for
     /// [`Queues::flush`].
     pub fn set_up(&mut self, port: usize, up: bool) {
-        let egress = &mut self.ports[port];
-        egress.frame_max_bytes = if up { egress.frame_max_bytes_up } else { 0 };
+        self.ports[port].up = up;
+        self.ports[port].admit();
     }
 
     /// The next packet that is queued on a port which is down, and its priority.
     pub fn flush(&mut self, port: usize) -> Option<(T, u8)> {
         let egress = &mut self.ports[port];
-        if egress.is_up() || egress.busy == 0 {
+        if egress.up || egress.busy == 0 {
             return None;
         }
         egress.note_backlog();
@@ -308,16 +370,22 @@ impl<T> Queues<T> {
         Some((token, priority))
     }
 
-    /// Packets queued on `port`; they are counted one by one.
-    pub fn queued(&self, port: usize) -> u64 {
+    /// Packets queued on `port`.
+    pub fn queued(&self, port: usize) -> u32 {
+        self.ports[port].packets
+    }
+
+    /// Whether no port refuses a frame of `len` bytes for its length.
+    #[inline(always)]
+    pub fn takes_everywhere(&self, len: u32) -> bool {
+        len <= self.least_max_bytes
+    }
+
+    /// Whether the link of `port` is up and a frame of `len` bytes too long for it.
+    #[inline(always)]
+    pub fn is_oversize(&self, port: usize, len: u32) -> bool {
         let egress = &self.ports[port];
-        let queues = (0..PRIORITIES).filter(|queue| egress.busy >> queue & 1 == 1);
-        let first = queues.map(|queue| egress.ends[queue].0);
-        let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.next);
-        first
-            .flat_map(|first| std::iter::successors(Some(first), next))
-            .filter(|&at| at != NONE)
-            .count() as u64
+        len > egress.link_max_bytes && egress.up
     }
 
     /// Counters of `port`.
@@ -338,7 +406,7 @@ impl<T> Queues<T> {
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {
             let c = &self.ports[port].counters;
-            c.enqueued == c.tx_packets + c.flushed + self.queued(port)
+            c.enqueued == c.tx_packets + c.flushed + u64::from(self.queued(port))
         })
     }
 }

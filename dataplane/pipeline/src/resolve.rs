@@ -14,9 +14,10 @@ use crate::drop::DropReason;
 use crate::forward::{Decision, Way, rewrite};
 use crate::neighbor::Learned;
 use crate::route::NextHop;
+use crate::split::Notice;
 use crate::switch::Switch;
 use crate::token::{Sink, Token};
-use crate::types::Nanos;
+use crate::types::{Nanos, PortId};
 
 /// Priority of what is said to hosts about addresses.
 const PRIORITY: u8 = 0;
@@ -57,7 +58,13 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    fn learn(&mut self, now: Nanos, port: usize, address: Address, mac: MacAddr) {
+    fn learn<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: usize,
+        (address, mac): (Address, MacAddr),
+        sink: &mut S,
+    ) {
         let is_station = !mac.is_group() && mac != MacAddr::default();
         // Only what is behind the port without a configured MAC address can be learned.
         let is_learned = matches!(self.routes.lookup(address), Some(NextHop::Port(_)))
@@ -65,16 +72,33 @@ impl<T: Token> Switch<T> {
         if !is_learned || !is_station || mac == self.ports[port].mac {
             return;
         }
-        let before = self.gateway.neighbors.fresh(address);
-        match self.gateway.neighbors.learn(now, port, address, mac) {
-            // What is known of flows to this port may name another MAC address.
-            Learned::Known if before.is_none_or(|(before, _)| before != mac) => {
-                let version = &mut self.ports[port].version;
-                *version = version.wrapping_add(1);
-            }
+        sink.notice(Notice::Neighbor {
+            port: PortId(port as u16),
+            address,
+            mac,
+        });
+        match self.learn_neighbor(now, port, address, mac) {
             Learned::Known => {}
             Learned::Full => self.counters.note(Note::NeighborsFull),
         }
+    }
+
+    /// Takes a MAC address that a host has told to this instance of the switch or to another.
+    pub(crate) fn learn_neighbor(
+        &mut self,
+        now: Nanos,
+        port: usize,
+        address: Address,
+        mac: MacAddr,
+    ) -> Learned {
+        let before = self.gateway.neighbors.fresh(address);
+        let learned = self.gateway.neighbors.learn(now, port, address, mac);
+        // What is known of flows to this port may name another MAC address.
+        if learned == Learned::Known && before.is_none_or(|(before, _)| before != mac) {
+            let version = &mut self.ports[port].version;
+            *version = version.wrapping_add(1);
+        }
+        learned
     }
 
     /// The MAC address of a host behind a port that has to learn it; asked for when needed.
@@ -153,12 +177,13 @@ impl<T: Token> Switch<T> {
 
     /// Takes an ARP packet: learns from it, and answers a request for what is elsewhere.
     #[inline(never)]
-    pub(crate) fn answer_arp(
+    pub(crate) fn answer_arp<S: Sink<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
         frame: &mut [u8],
         parsed: &Parsed,
+        sink: &mut S,
     ) -> Result<Decision, DropReason> {
         let at = usize::from(parsed.network);
         let port = self.ports[in_port];
@@ -173,7 +198,7 @@ impl<T: Token> Switch<T> {
             if !self.belongs_to(asked.sender, in_port) {
                 return Err(DropReason::SpoofedSource);
             }
-            self.learn(now, in_port, asked.sender, asked.sender_mac);
+            self.learn(now, in_port, (asked.sender, asked.sender_mac), sink);
         }
         if !asked.is_request {
             return Ok(Decision::Consume);
@@ -208,7 +233,7 @@ impl<T: Token> Switch<T> {
                 let is_probe = from == Address(0);
                 if self.belongs_to(from, in_port) {
                     if let Some(mac) = source_mac {
-                        self.learn(now, in_port, from, mac);
+                        self.learn(now, in_port, (from, mac), sink);
                     }
                 } else if !is_probe && !ndp::is_link_local(from) {
                     return Err(DropReason::SpoofedSource);
@@ -226,7 +251,7 @@ impl<T: Token> Switch<T> {
                     return Err(DropReason::SpoofedSource);
                 }
                 if let Some(mac) = mac {
-                    self.learn(now, in_port, target, mac);
+                    self.learn(now, in_port, (target, mac), sink);
                 }
                 Ok(Decision::Consume)
             }

@@ -87,7 +87,9 @@ impl<T: Token> Switch<T> {
         let bytes: &HeadBytes = token.header_mut().first_chunk()?;
         let head = Head::read(bytes, wire_len)?;
         let port = &self.ports[in_port];
-        let is_plain = head.opcode.is_sprayed() && !head.opcode.is_reserved();
+        let is_plain = head.opcode.is_sprayed()
+            && !head.opcode.is_reserved()
+            && self.exit.queues.takes_everywhere(wire_len);
         if !is_whole || !port.takes(head.link) || head.ttl <= 1 || !is_plain {
             return None;
         }

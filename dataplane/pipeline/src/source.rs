@@ -373,6 +373,16 @@ impl Source {
         })
     }
 
+    /// The number of the latest window.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Another instance of this leaf has opened the latest window, of that number.
+    pub fn set_epoch(&mut self, epoch: u32) {
+        self.epoch = epoch;
+    }
+
     /// The number of the next window; the paper's windows have none.
     fn next_epoch(&self) -> u32 {
         if self.is_paper {

@@ -5,6 +5,7 @@ use packet::{Psn, Qpn};
 
 use crate::counters::Note;
 use crate::port::MEASURED;
+use crate::split::Claim;
 use crate::switch::{Leaf, NO_PORT, Port, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafSet, Nanos};
@@ -16,8 +17,17 @@ impl<T: Token> Switch<T> {
         let State::Leaf(leaf) = &mut self.state else {
             return;
         };
+        if leaf.source.window().is_some() {
+            return;
+        }
+        match sink.claim_window() {
+            Claim::Own => {}
+            Claim::Granted { epoch } => leaf.source.set_epoch(epoch),
+            Claim::Taken => return,
+        }
         let Leaf { source, usable, .. } = &mut **leaf;
         let Some(open) = source.open_next(now, usable, &mut self.counters) else {
+            sink.release_window(leaf.source.epoch());
             return;
         };
         let usable = open.window.usable;
@@ -46,7 +56,11 @@ impl<T: Token> Switch<T> {
     #[cold]
     pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         if let State::Leaf(leaf) = &mut self.state {
+            let is_open = leaf.source.window().is_some();
             leaf.source.close(now, &mut self.counters);
+            if is_open {
+                sink.release_window(leaf.source.epoch());
+            }
         }
         self.repeat_closes(now, sink);
         self.open_window(now, sink);

@@ -321,8 +321,18 @@ impl<T: Token> Switch<T> {
         self.exit.queues.next_departure(port.index())
     }
 
+    /// The first port from `from` on that has something queued, for drivers of many ports.
+    #[inline]
+    pub fn next_busy(&mut self, from: usize) -> Option<PortId> {
+        self.exit
+            .queues
+            .next_busy(from)
+            .map(|port| PortId(port as u16))
+    }
+
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        self.gateway.ticked_at = now;
         self.end_holds(now, sink);
         match &mut self.state {
             State::Leaf(_) => self.tick_leaf(now, sink),
@@ -476,6 +486,9 @@ impl<T: Token> Switch<T> {
         sink: &mut S,
     ) -> bool {
         let len = token.wire_len();
+        if self.exit.queues.is_oversize(port, len) {
+            self.tell_too_big(port, &token, sink);
+        }
         let Switch { exit, counters, .. } = self;
         let is_queued = exit.enqueue((port, priority), token, len, counters, sink);
         counters.queued += u64::from(is_queued);

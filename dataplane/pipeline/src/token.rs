@@ -2,6 +2,7 @@
 
 use crate::drop::DropReason;
 use crate::report::Report;
+use crate::split::{Claim, Notice};
 
 /// A packet that the switch holds: an mbuf on DPDK, a slot in a simulator. It moves once: into a
 /// queue, to [`Sink::discard`] or to [`Sink::consume`].
@@ -28,4 +29,12 @@ pub trait Sink<T> {
     fn consume(&mut self, token: T);
     /// Hands a report to control; false when control's ring is full and it is lost.
     fn report(&mut self, report: Report<'_>) -> bool;
+    /// Claims the leaf's one window for this instance of it. A switch that is whole has it anyway.
+    fn claim_window(&mut self) -> Claim {
+        Claim::Own
+    }
+    /// Gives the window back, which had that epoch, or would have been the one after it.
+    fn release_window(&mut self, _epoch: u32) {}
+    /// Tells the other instances of this switch what only one of them can hear.
+    fn notice(&mut self, _notice: Notice) {}
 }

@@ -36,6 +36,9 @@ pub struct PortConfig {
     pub mtu: Option<u16>,
     /// Whether to receive frames for any address. A switch wants it.
     pub promiscuous: bool,
+    /// Whether the receive queues share packets by a hash of their IP addresses, if the device can
+    /// ([`Capabilities::can_spread`]); else the first one receives all.
+    pub spreads: bool,
     /// Where received packets are put.
     pub pool: Mempool,
 }
@@ -50,6 +53,7 @@ impl PortConfig {
             tx_descriptors: 512,
             mtu: None,
             promiscuous: true,
+            spreads: false,
             pool,
         }
     }
@@ -76,10 +80,13 @@ pub(super) fn start(port: Port, config: PortConfig) -> Result<Started, Error> {
         // From here on the port's end closes it and then lets the pool go.
         inner.pool = Some(config.pool.clone());
     }
+    let spreads = i32::from(config.spreads && able.can_spread && fitted.rx_queues > 1);
     let advice = "check the number of queues and the MTU against the device";
     inner.control("rte_eth_dev_configure", advice, |id| {
         // SAFETY: the port exists and is not running.
-        unsafe { sys::shim_port_configure(id, fitted.rx_queues, fitted.tx_queues, device_mtu) }
+        unsafe {
+            sys::shim_port_configure(id, fitted.rx_queues, fitted.tx_queues, device_mtu, spreads)
+        }
     })?;
     check_room(&inner.name, inner.mtu()?, &config.pool)?;
     set_up_queues(&inner, &fitted, &config.pool, able.socket)?;
@@ -284,6 +291,7 @@ mod tests {
             rx_frame_bytes_max,
             rx_descriptors: descriptors,
             tx_descriptors: descriptors,
+            can_spread: false,
             socket: None,
         }
     }

@@ -29,6 +29,9 @@ pub struct Capabilities {
     pub rx_descriptors: Descriptors,
     /// Limits of a transmit queue's descriptors.
     pub tx_descriptors: Descriptors,
+    /// Whether its receive queues can share packets by a hash of their IP addresses, with a key that
+    /// this crate sets.
+    pub can_spread: bool,
     /// The NUMA node it sits at, if it sits at one.
     pub socket: Option<u32>,
 }
@@ -106,6 +109,8 @@ impl PortInner {
                 max: raw.tx_descriptors_max,
                 align: raw.tx_descriptors_align,
             },
+            // SAFETY: an unknown port is refused.
+            can_spread: unsafe { sys::shim_port_can_spread(self.id) } == 1,
             socket: u32::try_from(socket).ok(),
         })
     }

@@ -11,6 +11,7 @@ use pipeline::{HostConfig, Peer, PortConfig, PortKind, Role};
 use super::device::Device;
 use super::port::{address, check_mac, check_name, kind, mtu, peer_mac, rate};
 use super::raw;
+use super::trunk::Trunks;
 use crate::error::ConfigError;
 
 /// Ethernet header and two VLAN tags.
@@ -22,6 +23,7 @@ const HOSTS_MAX: usize = 4096;
 pub(super) struct Ports {
     pub(super) ports: Vec<PortConfig>,
     pub(super) devices: Vec<Option<Device>>,
+    pub(super) vlans: Vec<Option<u16>>,
     pub(super) hosts: Vec<HostConfig>,
 }
 
@@ -57,11 +59,12 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
     let mut names = Once::new("the name");
     let mut macs = Once::new("the MAC address");
     let mut peers = Once::new("the peer");
-    let mut devices = Once::new("the device");
+    let mut trunks = Trunks::default();
     let mut addresses = Once::new("the address");
     let mut result = Ports {
         ports: Vec::new(),
         devices: Vec::new(),
+        vlans: Vec::new(),
         hosts: Vec::new(),
     };
     for (index, port) in raw.port.iter().enumerate() {
@@ -80,9 +83,7 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         }
         let device = port.device.as_deref().map(Device::read).transpose();
         let device = device.map_err(|message| ConfigError::new(key("device"), message))?;
-        if let Some(device) = &device {
-            devices.add(device.name().to_owned(), &key("device"))?;
-        }
+        trunks.add(device.as_ref(), port.vlan, &format!("port[{index}]"))?;
         let mut host_macs: Vec<MacAddr> = Vec::new();
         for (place, host) in port.hosts.iter().enumerate() {
             let key = |field: &str| format!("port[{index}].hosts[{place}].{field}");
@@ -112,6 +113,7 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
             frame_max_bytes: mtu(port.mtu, &key("mtu"))? + ETHERNET_BYTES,
         });
         result.devices.push(device);
+        result.vlans.push(port.vlan);
     }
     check_links(raw, role, &result.ports)?;
     if result.hosts.len() > HOSTS_MAX {

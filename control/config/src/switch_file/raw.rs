@@ -17,6 +17,8 @@ pub(super) struct Switch {
     pub(super) seed: Option<u64>,
     pub(super) fabric: Fabric,
     #[serde(default)]
+    pub(super) device: Vec<DevicePart>,
+    #[serde(default)]
     pub(super) port: Vec<Port>,
     #[serde(default)]
     pub(super) route: Vec<Route>,
@@ -50,6 +52,7 @@ pub(super) struct Port {
     pub(super) kind: Kind,
     pub(super) peer: Option<String>,
     pub(super) device: Option<String>,
+    pub(super) vlan: Option<u16>,
     pub(super) mac: Mac,
     pub(super) peer_mac: Option<Mac>,
     pub(super) rate: Rate,
@@ -60,6 +63,14 @@ pub(super) struct Port {
     pub(super) hosts: Vec<Host>,
     #[serde(default)]
     pub(super) prefixes: Vec<String>,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(deny_unknown_fields)]
+pub(super) struct DevicePart {
+    pub(super) name: String,
+    pub(super) rate: Option<Rate>,
+    pub(super) lcore: Option<u16>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -142,6 +153,10 @@ pub(super) struct Eal {
     pub(super) size: Option<Bytes>,
     pub(super) buffer: Option<Bytes>,
     pub(super) idle: Option<super::Idle>,
+    pub(super) lcores: Option<super::Lcores>,
+    #[serde(default)]
+    pub(super) cpus: Vec<u16>,
+    pub(super) buffers: Option<u32>,
     #[serde(default)]
     pub(super) arguments: Vec<String>,
 }

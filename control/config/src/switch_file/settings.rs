@@ -8,7 +8,7 @@ use super::{classes, raw, windows};
 use crate::choice::{Mark, Preset, Tie};
 use crate::error::ConfigError;
 use crate::fabric::{DSCP_PRIORITY, OVERHEAD_BYTES};
-use crate::quantity::{Bytes, Time};
+use crate::quantity::{Bytes, Time, text};
 
 /// Room that DPDK keeps before each packet (RTE_PKTMBUF_HEADROOM).
 const HEADROOM_BYTES: u64 = 128;
@@ -35,6 +35,47 @@ pub enum Idle {
     Sleep,
 }
 
+/// How many poll loops there are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lcores {
+    /// As many as there are devices, as far as the process has CPUs for them.
+    Auto,
+    /// So many.
+    Count(u16),
+}
+
+/// Most poll loops of a process.
+pub const LCORES_MAX: u16 = 32;
+
+impl<'de> Deserialize<'de> for Lcores {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Lcores, D::Error> {
+        text::read(deserializer, "a number of lcores, or auto")
+    }
+}
+
+impl std::str::FromStr for Lcores {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Lcores, String> {
+        match (text, text.parse()) {
+            ("auto", _) => Ok(Lcores::Auto),
+            (_, Ok(count @ 1..=LCORES_MAX)) => Ok(Lcores::Count(count)),
+            _ => Err(format!(
+                "\"{text}\" is no number of lcores; write 1 to {LCORES_MAX}, or auto"
+            )),
+        }
+    }
+}
+
+impl std::fmt::Display for Lcores {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Lcores::Auto => f.write_str("auto"),
+            Lcores::Count(count) => write!(f, "{count}"),
+        }
+    }
+}
+
 /// How DPDK is started.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct EalSpec {
@@ -46,6 +87,12 @@ pub struct EalSpec {
     pub buffer_bytes: u32,
     /// What the lcore does while there is nothing to do.
     pub idle: Idle,
+    /// How many poll loops there are.
+    pub lcores: Lcores,
+    /// The CPUs of the poll loops, one each; empty: chosen from those of the process.
+    pub cpus: Vec<u16>,
+    /// Packet buffers; `None`: as many as can be out at once.
+    pub buffers: Option<u32>,
     /// Further arguments, as they are.
     pub arguments: Vec<String>,
 }
@@ -236,11 +283,41 @@ pub(super) fn eal(raw: &raw::Eal, ports: &[PortConfig]) -> Result<EalSpec, Confi
             return Err(ConfigError::new(format!("eal.arguments[{index}]"), message));
         }
     }
+    let lcores = lcores(raw)?;
     Ok(EalSpec {
         memory: raw.memory.unwrap_or(Memory::Auto),
         size,
         buffer_bytes,
         idle: raw.idle.unwrap_or(Idle::Poll),
+        lcores,
+        cpus: raw.cpus.clone(),
+        buffers: raw.buffers,
         arguments: raw.arguments.clone(),
     })
+}
+
+/// The number of poll loops; a list of CPUs tells it as well.
+fn lcores(raw: &raw::Eal) -> Result<Lcores, ConfigError> {
+    for (index, cpu) in raw.cpus.iter().enumerate() {
+        if raw.cpus[..index].contains(cpu) {
+            let message = format!("CPU {cpu} is listed twice; each poll loop needs its own");
+            return Err(ConfigError::new(format!("eal.cpus[{index}]"), message));
+        }
+    }
+    let listed = raw.cpus.len();
+    match raw.lcores {
+        None if listed == 0 => Ok(Lcores::Count(1)),
+        None if listed <= usize::from(LCORES_MAX) => Ok(Lcores::Count(listed as u16)),
+        None => {
+            let message = format!("{listed} CPUs are more than {LCORES_MAX} lcores; list fewer");
+            Err(ConfigError::new("eal.cpus", message))
+        }
+        Some(Lcores::Count(count)) if listed != 0 && listed != usize::from(count) => {
+            let message = format!(
+                "{listed} CPUs for {count} lcores; list one for each, or leave eal.lcores out"
+            );
+            Err(ConfigError::new("eal.cpus", message))
+        }
+        Some(lcores) => Ok(lcores),
+    }
 }

@@ -459,7 +459,7 @@ fn wrong_spines_are_explained() {
         (
             "device = \"net_null0,size=64\"",
             "device = \"0000:03:00.0,x=1\"",
-            "port[1].device: the device 0000:03:00.0 is already",
+            "port[1].device: \"0000:03:00.0,x=1\" is \"0000:03:00.0\" at port[0]",
         ),
     ] {
         let text = SPINE.replacen(from, to, 1);

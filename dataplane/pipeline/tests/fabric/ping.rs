@@ -270,3 +270,47 @@ fn without_memory_only_errors_are_lost() {
     assert!(ask(&mut net, 0, ping(0, gateway(0, false), 64, 1)).is_some());
     net.assert_conserved();
 }
+
+/// Goal: a flood of one port's hosts takes none of the answers of others.
+#[test]
+fn a_flood_takes_nobody_elses_share() {
+    let mut net = Net::new(
+        |config| {
+            with_addresses(config);
+            config.gateway.icmp_per_second = 100;
+        },
+        false,
+    );
+    for n in 0..40 {
+        net.send(0, ping(0, gateway(0, false), 64, n));
+    }
+    net.run(10_000, &mut perfect);
+    assert_eq!(net.noted(0, Note::IcmpRateLimited), 30);
+    // Its answer leaves by an uplink, which nobody floods.
+    assert!(ask(&mut net, 1, ping(1, gateway(0, false), 64, 1)).is_some());
+    net.assert_conserved();
+}
+
+/// Goal: what is too big for the next link is dropped and counted, and its sender told the MTU, at
+/// the port's rate.
+#[test]
+fn too_big_is_told_with_the_mtu() {
+    let mut net = Net::new(with_addresses, false);
+    net.run(1_000, &mut perfect);
+    let mtu = net.switches[0].mtu(PortId(1));
+    let answer = ask(&mut net, 0, udp(0, 1, 53, &[0; 4400])).expect("an answer");
+    // Unreachable, fragmentation needed (RFC 792; RFC 1191, 4), quoting the packet.
+    assert_eq!(answer.kind, (3, 4));
+    assert_eq!(be::get32(&answer.body, 0), mtu);
+    let quoted = be::get32(&answer.body, 4 + 16);
+    assert_eq!(quoted, 0x0a01_0001, "the destination of what is quoted");
+    assert_eq!(net.dropped(0, DropReason::Oversize), 1);
+    for _ in 0..300 {
+        net.send(0, udp(0, 1, 53, &[0; 4400]));
+    }
+    assert_eq!(net.dropped(0, DropReason::Oversize), 301);
+    assert!(
+        net.noted(0, Note::IcmpErrorsSent) <= 101 && net.noted(0, Note::IcmpRateLimited) >= 200
+    );
+    net.assert_conserved();
+}

@@ -146,6 +146,17 @@ fn after(reason: DropReason) -> Net {
             (0..3).for_each(|n| net.send(0, data(0, 1, 7, n)));
             net
         }
+        DropReason::HandOffFull => {
+            // Another lcore has the uplinks, and does not take what is for them.
+            (1..=SPINES).for_each(|port| net.switches[0].set_choked(PortId(port), true));
+            net.send(0, data(0, 1, 7, 0));
+            net
+        }
+        DropReason::SpreadFull => {
+            let frame = data(0, 1, 7, 0);
+            net.switches[0].ingress_refused(PortId(0), frame, reason, &mut net.sinks[0]);
+            net
+        }
         DropReason::BadMessage => once(udp(0, 1, message::DEFAULT_PORT, b"SPCK")),
         DropReason::ForgedMessage => {
             let mut header = host_header(MessageKind::Open, 7, 0, 10);
