@@ -14,6 +14,7 @@ pub mod fabric;
 pub mod fault;
 pub mod quantity;
 pub mod request;
+pub mod scenario;
 pub mod switch_file;
 pub mod testbed;
 
@@ -24,5 +25,6 @@ pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fault::{FaultSpec, LinkFault};
 pub use quantity::{Bytes, Probability, Rate, Time};
 pub use request::{BenchRequest, ReplayRequest, SwitchRequest, TestbedRequest};
+pub use scenario::{Change, ScenarioFile, SimConfig, SimLayer, Traffic};
 pub use switch_file::{Device, EalSpec, Idle, Memory, SwitchSpec};
 pub use testbed::{FaultList, LinkList, TestbedConfig, TestbedFile, TestbedLayer};

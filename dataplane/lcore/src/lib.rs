@@ -14,10 +14,11 @@ pub mod live;
 pub mod machine;
 pub mod packet;
 pub mod pcap;
-pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod split;
 pub mod testbed;
 pub mod trace;
 pub mod wire;
+
+pub use ::fabric::plan;

@@ -1,18 +1,13 @@
-//! From what a run left behind to its result.
+//! From what a testbed run left behind to its result.
 
-use std::time::Duration;
-
-use agent::core::{Core, Verdict};
-use agent::result::{
-    Conservation, Convicted, EndReason, Flows, Injected, Noise, Policy, ReplayCounters, ReplayPort,
-    ReplayResult, Suspect, Test, TestbedResult,
-};
+use agent::core::Core;
+use agent::result::TestbedResult;
 use config::fabric::Fabric;
-use detector::PathState;
-use pipeline::{Counters, DropReason, Note, PortId, Switch, Token};
 
-use crate::fabric::{Ending, Outcome};
+use crate::fabric::Outcome;
 use crate::plan::Plan;
+
+pub use ::fabric::report::{of_switch, of_switches};
 
 /// The result of a testbed run.
 pub fn result(
@@ -21,206 +16,19 @@ pub fn result(
     outcome: &Outcome,
     core: &mut Core,
 ) -> TestbedResult {
-    let config = plan.config;
-    let found = core.locate();
-    let noise = core.noise();
-    let elapsed_s = outcome.elapsed.as_secs_f64();
-    TestbedResult {
-        seed: config.seed,
-        policy: Policy {
-            preset: config.preset,
-            spray: config.spray,
-            tie: config.tie,
-            evidence: config.evidence,
-            mark: config.mark,
-            burst: config.burst,
-            load: plan.load(),
-            p_min: core.rules().p_min,
-        },
-        injected: injected(fabric, outcome),
-        convicted: found
-            .convicted
-            .iter()
-            .map(|link| Convicted {
-                link: link.link,
-                drop_rate: link.drop_rate,
-                ci95: link.ci95,
-                paths: link.paths,
-                packets: link.packets,
-                packets_per_spine: link.packets_per_spine,
-                at_ms: link.at_ns.0.saturating_sub(link.first_marked_ns.0) as f64 / 1e6,
-            })
-            .collect(),
-        suspects: found
-            .suspects
-            .iter()
-            .map(|link| Suspect {
-                link: link.link,
-                missing: link.missing.to_string(),
-                drop_rate: link.drop_rate,
-                packets: link.packets,
-            })
-            .collect(),
-        tests: core.verdicts().iter().map(window_test).collect(),
-        flows: Flows {
-            announced: outcome.flows.announced,
-            measured: core.counters().ended,
-            completed: outcome.flows.completed,
-            failed: outcome.flows.failed,
-            retransmitted: outcome.flows.retransmitted,
-            spurious_retransmits: outcome.flows.spurious,
-            host_errors: outcome.host_errors,
-        },
-        noise: Noise {
-            sigma_over_sqrt_lambda: (noise.paths > 0).then_some(noise.sigma_over_sqrt_lambda),
-            paths: noise.paths,
-        },
-        conservation: conservation(outcome),
-        elapsed_s,
+    let run = ::fabric::report::Run {
+        ending: outcome.ending,
+        switches: &outcome.switches,
+        links: &outcome.links,
+        links_conserved: outcome.links_conserved,
+        in_flight: outcome.in_flight,
+        link_injected: outcome.link_injected,
+        flows: outcome.flows,
+        host_errors: outcome.host_errors,
         packet_hops: outcome.packet_hops,
-        packet_hops_per_s: if elapsed_s > 0.0 {
-            outcome.packet_hops as f64 / elapsed_s
-        } else {
-            0.0
-        },
-        fabric_ms: outcome.now.0 / 1_000_000,
-        partial: outcome.ending != Ending::Done,
-        reason: match outcome.ending {
-            Ending::Done => None,
-            Ending::Stopped => Some("signal".into()),
-            Ending::Limit => Some("limit".into()),
-            Ending::Stuck => Some("a minute of fabric time without a packet".into()),
-        },
-    }
-}
-
-fn injected(fabric: &Fabric, outcome: &Outcome) -> Vec<Injected> {
-    let links = fabric.links.iter().zip(&outcome.links);
-    links
-        .flat_map(|(link, did)| {
-            link.specs.iter().map(|spec| Injected {
-                link: link.link,
-                spec: spec.clone(),
-                packets_seen: did.seen,
-                packets_dropped: did.lost,
-            })
-        })
-        .collect()
-}
-
-fn window_test(verdict: &Verdict) -> Test {
-    let window = &verdict.window;
-    let in_state = |wanted: fn(&PathState) -> bool| {
-        let tests = verdict.tests.iter().filter(|test| wanted(&test.state));
-        tests.map(|test| test.path.spine).collect()
+        now: outcome.now,
+        elapsed: outcome.elapsed,
+        leaked: outcome.leaked,
     };
-    let judged = || {
-        verdict
-            .tests
-            .iter()
-            .filter(|test| !matches!(test.state, PathState::Void(_)))
-    };
-    let why = verdict.tests.iter().filter_map(|test| {
-        let reason = match test.state {
-            PathState::Healthy | PathState::Failed => return None,
-            PathState::Void(reason) => reason.to_string(),
-            PathState::Abstained(reason) => reason.to_string(),
-        };
-        Some((test.path.spine.to_string(), reason))
-    });
-    Test {
-        src: window.src,
-        dst: window.dst,
-        qpn: window.qpn.0,
-        epoch: window.epoch.0,
-        n: window.announced,
-        marked: window.marked,
-        k: window.usable.len() as u32,
-        usable: window.usable.iter().map(|spine| spine.0).collect(),
-        lambda: verdict.lambda,
-        threshold: judged().map(|test| test.threshold).max_by(f64::total_cmp),
-        counts: window.counts.clone(),
-        sent: window.sent.clone(),
-        congestion_dropped: window.congestion_dropped.clone(),
-        failed: in_state(|state| *state == PathState::Failed),
-        void: in_state(|state| matches!(state, PathState::Void(_))),
-        abstained: in_state(|state| matches!(state, PathState::Abstained(_))),
-        min_detectable_rate: judged()
-            .filter_map(|test| test.min_detectable_rate)
-            .max_by(f64::total_cmp),
-        reason: match window.end {
-            detector::EndReason::LastPsn => EndReason::LastPsn,
-            detector::EndReason::Close => EndReason::Close,
-            detector::EndReason::Alarm => EndReason::Alarm,
-            detector::EndReason::Timeout => EndReason::Timeout,
-        },
-        why: why.collect(),
-    }
-}
-
-fn conservation(outcome: &Outcome) -> Conservation {
-    let mut all = of_switches(outcome.switches.iter().map(|(counters, _, _)| counters));
-    all.link_injected = outcome.link_injected;
-    all.in_flight = outcome.in_flight;
-    all.leaked = u64::from(outcome.leaked);
-    all.ok = outcome.links_conserved
-        && outcome.switches.iter().all(|(_, _, holds)| *holds)
-        && outcome.leaked == 0
-        && outcome.host_errors == 0;
-    all
-}
-
-/// The packets of some switches, added up; whether the laws hold is the caller's to say.
-pub fn of_switches<'a>(switches: impl Iterator<Item = &'a Counters>) -> Conservation {
-    let mut all = Conservation::default();
-    for counters in switches {
-        all.rx += counters.rx;
-        all.generated += counters.generated;
-        all.tx += counters.tx;
-        all.consumed += counters.consumed;
-        all.queued += counters.queued;
-        for &reason in DropReason::ALL {
-            if counters.dropped(reason) > 0 {
-                *all.drops.entry(reason.name().into()).or_default() += counters.dropped(reason);
-            }
-        }
-        for &note in Note::ALL {
-            if counters.noted(note) > 0 {
-                *all.notes.entry(note.name().into()).or_default() += counters.noted(note);
-            }
-        }
-    }
-    all
-}
-
-/// What went through one switch.
-pub fn of_switch<T: Token>(
-    port_names: &[String],
-    switch: &Switch<T>,
-    conservation_ok: bool,
-    elapsed: Duration,
-) -> ReplayResult {
-    let totals = of_switches([switch.counters()].into_iter());
-    let ports = port_names.iter().enumerate().map(|(index, name)| {
-        let counters = switch.port_counters(PortId(index as u16));
-        ReplayPort {
-            name: name.clone(),
-            rx: counters.rx_packets,
-            tx: counters.tx_packets,
-        }
-    });
-    ReplayResult {
-        ports: ports.collect(),
-        counters: ReplayCounters {
-            rx: totals.rx,
-            generated: totals.generated,
-            tx: totals.tx,
-            consumed: totals.consumed,
-            queued: totals.queued,
-            drops: totals.drops,
-            notes: totals.notes,
-        },
-        conservation_ok,
-        elapsed_s: elapsed.as_secs_f64(),
-    }
+    ::fabric::report::result(plan, fabric, &run, core)
 }

@@ -14,6 +14,7 @@
 
 pub mod announced;
 pub mod bucket;
+pub mod busy;
 pub mod config;
 pub mod counters;
 pub mod destination;

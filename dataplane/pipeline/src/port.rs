@@ -4,6 +4,7 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+use crate::busy::Busy;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
@@ -78,6 +79,8 @@ pub struct Queues<T> {
     nodes: Vec<Node<T>>,
     free: u32,
     ports: Vec<Egress>,
+    /// Ports that may have something queued.
+    busy: Busy,
     limit_bytes: u64,
     slack_ps: u64,
     overhead_bytes: u32,
@@ -94,7 +97,7 @@ impl<T> Queues<T> {
                 next: if index + 1 == count { NONE } else { index + 1 },
             })
             .collect();
-        let ports = ports
+        let ports: Vec<Egress> = ports
             .map(|(rate_bps, frame_max_bytes)| Egress {
                 bytes: [0; PRIORITIES],
                 head: [NONE; PRIORITIES],
@@ -112,6 +115,7 @@ impl<T> Queues<T> {
         Queues {
             nodes,
             free: if count == 0 { NONE } else { 0 },
+            busy: Busy::new(ports.len()),
             ports,
             limit_bytes: config.limit_bytes,
             slack_ps: config.slack_ns * 1000,
@@ -174,6 +178,7 @@ impl<T> Queues<T> {
         }
         egress.tail[queue] = index;
         egress.busy |= 1 << queue;
+        self.busy.insert(port);
         egress.bytes[queue] += u64::from(len);
         egress.packets += 1;
         egress.counters.enqueued += 1;
@@ -206,6 +211,25 @@ impl<T> Queues<T> {
     pub fn next_departure(&self, port: usize) -> Option<Nanos> {
         let egress = &self.ports[port];
         (egress.busy != 0).then(|| Nanos(egress.free_at_ps.div_ceil(1000)))
+    }
+
+    /// The first port from `from` on that has something queued.
+    pub fn next_busy(&mut self, from: usize) -> Option<usize> {
+        let mut port = self.busy.next(from)?;
+        while self.ports[port].busy == 0 {
+            self.busy.remove(port);
+            port = self.busy.next(port)?;
+        }
+        Some(port)
+    }
+
+    /// A port that was given a packet since it was last told here, for drivers that come to a port
+    /// by events and not by walking all.
+    #[inline(always)]
+    pub fn take_woken(&mut self) -> Option<usize> {
+        let port = self.busy.next(0)?;
+        self.busy.remove(port);
+        Some(port)
     }
 
     /// Whether the link of `port` is up.

@@ -211,6 +211,19 @@ impl<T: Token> Switch<T> {
         self.queues.next_departure(port.index())
     }
 
+    /// The first port from `from` on that has something queued, for drivers of many ports.
+    #[inline]
+    pub fn next_busy(&mut self, from: usize) -> Option<PortId> {
+        self.queues.next_busy(from).map(|port| PortId(port as u16))
+    }
+
+    /// A port that was given a packet since it was last told here, for drivers that come to a port
+    /// by events. Such a driver does not walk with [`Switch::next_busy`].
+    #[inline(always)]
+    pub fn take_woken(&mut self) -> Option<PortId> {
+        self.queues.take_woken().map(|port| PortId(port as u16))
+    }
+
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         self.end_holds(now, sink);
