@@ -2,6 +2,8 @@
 //!
 //! Pure: the control thread feeds it, and a test or a simulator may do so as well.
 
+use std::collections::BTreeMap;
+
 use detector::{
     Aggregate, Aggregator, Judge, Localization, Localizer, Nanos, NoiseStats, PathState, PathTest,
     Rules, VICTIM_P, Window, threshold,
@@ -12,6 +14,9 @@ use crate::evidence::window_of;
 
 /// Judged windows that are kept for reports; older ones are counted only.
 pub const VERDICTS_MAX: usize = 1 << 16;
+
+/// Thresholds that are remembered; all are forgotten when there are more.
+const THRESHOLDS_MAX: usize = 1024;
 
 /// A window and what was found in it.
 #[derive(Clone, Debug)]
@@ -59,6 +64,8 @@ pub struct Core {
     verdicts: Vec<Verdict>,
     counters: AgentCounters,
     latest: Nanos,
+    /// Thresholds by packets and spines of a window.
+    thresholds: BTreeMap<(u64, usize), u32>,
 }
 
 impl Core {
@@ -73,6 +80,7 @@ impl Core {
             verdicts: Vec::new(),
             counters: AgentCounters::default(),
             latest: Nanos(0),
+            thresholds: BTreeMap::new(),
         }
     }
 
@@ -89,17 +97,30 @@ impl Core {
         if k == 0 || opened.packets == 0 {
             return None;
         }
-        let lambda = opened.packets as f64 / k as f64;
-        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
-        let allowed =
-            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
-        let packets = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX));
         Some(Command::Threshold {
             row: opened.row,
             generation: opened.generation,
             epoch: opened.epoch,
-            threshold: packets as u32,
+            threshold: self.threshold(opened.packets, k),
         })
+    }
+
+    /// The fewest packets that none of `k` spines may fall below when `packets` were announced.
+    /// Windows of a workload are alike, and the exact tails take longer than a window's packets.
+    fn threshold(&mut self, packets: u64, k: usize) -> u32 {
+        if let Some(&known) = self.thresholds.get(&(packets, k)) {
+            return known;
+        }
+        if self.thresholds.len() >= THRESHOLDS_MAX {
+            self.thresholds.clear();
+        }
+        let lambda = packets as f64 / k as f64;
+        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
+        let allowed =
+            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
+        let least = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX)) as u32;
+        self.thresholds.insert((packets, k), least);
+        least
     }
 
     /// Judges a window that has ended.

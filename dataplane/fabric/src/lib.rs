@@ -17,6 +17,7 @@ mod net;
 pub mod plan;
 pub mod report;
 mod station;
+pub mod sweep;
 pub mod wheel;
 
 pub use build::SimError;

@@ -13,6 +13,7 @@ use crate::frame::Frame;
 /// Slots: 16 us. Beyond them lie timeouts, and links below 2 Gbit/s.
 const SLOTS: u64 = 1 << 14;
 const MASK: u64 = SLOTS - 1;
+const WORDS: usize = SLOTS as usize / 64;
 const NONE: u32 = u32::MAX;
 
 /// What happens: the engine's own word for it, and the frame to which it does.
@@ -43,8 +44,9 @@ struct Slot {
 #[derive(Debug)]
 pub struct Wheel {
     now_ns: u64,
-    slots: Vec<Slot>,
-    bits: Vec<u64>,
+    /// Of a fixed size, so that no place in them is checked.
+    slots: Box<[Slot; SLOTS as usize]>,
+    bits: Box<[u64; WORDS]>,
     nodes: Vec<Node>,
     free: u32,
     /// (time, sequence, node) of what is beyond the wheel.
@@ -56,16 +58,14 @@ pub struct Wheel {
 
 impl Default for Wheel {
     fn default() -> Wheel {
+        let empty = Slot {
+            head: NONE,
+            tail: NONE,
+        };
         Wheel {
             now_ns: 0,
-            slots: vec![
-                Slot {
-                    head: NONE,
-                    tail: NONE
-                };
-                SLOTS as usize
-            ],
-            bits: vec![0; SLOTS as usize / 64],
+            slots: Box::new([empty; SLOTS as usize]),
+            bits: Box::new([0; WORDS]),
             nodes: Vec::new(),
             free: NONE,
             far: BinaryHeap::new(),
@@ -191,15 +191,14 @@ impl Wheel {
     #[inline(always)]
     fn next_slot(&self) -> Option<u64> {
         let place = (self.now_ns & MASK) as usize;
-        let words = self.bits.len();
         let mut word = place >> 6;
         let mut bits = self.bits[word] & (u64::MAX << (place & 63));
-        for _ in 0..=words {
+        for _ in 0..=WORDS {
             if bits != 0 {
                 let found = (word << 6) as u64 | u64::from(bits.trailing_zeros());
                 return Some(self.now_ns + (found.wrapping_sub(self.now_ns) & MASK));
             }
-            word = (word + 1) & (words - 1);
+            word = (word + 1) % WORDS;
             bits = self.bits[word];
         }
         None

@@ -1,0 +1,23 @@
+//! `spraycheck sim`: scenarios, experiments and the files of their shards.
+
+mod scenario;
+mod watch;
+
+use std::process::ExitCode;
+
+use crate::args::SimArgs;
+use crate::failure::{Failure, USAGE};
+
+pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
+    if args.scenario.is_some() && args.name.is_some() {
+        let why = "--scenario stands beside an experiment; give either";
+        return Err(Failure::new(USAGE, why));
+    }
+    match args.name.as_deref() {
+        None => scenario::run(args),
+        Some(name) => Err(Failure::new(
+            USAGE,
+            format!("there is no experiment \"{name}\""),
+        )),
+    }
+}
