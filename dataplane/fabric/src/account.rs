@@ -126,8 +126,7 @@ impl Engine {
     /// Judges what is left to judge, and tells it all.
     pub fn finish(mut self, ending: Ending, elapsed: Duration) -> TestbedResult {
         let now = Nanos(self.net.wheel.now_ns());
-        self.control(now);
-        self.core.finish();
+        self.end();
         let account = self.account();
         // Faults that came later are told as well.
         for (time, change) in &self.config.changes {
@@ -158,6 +157,19 @@ impl Engine {
             config: &self.config.testbed,
         };
         result(&plan, &self.fabric, &run, &mut self.core)
+    }
+
+    /// Control takes what is left, and judges it.
+    pub fn end(&mut self) {
+        self.control(Nanos(self.net.wheel.now_ns()));
+        self.core.finish();
+    }
+
+    /// The farthest that a packet came behind a later one of its flow, at any host.
+    pub fn behind_max(&self) -> u64 {
+        let stations = self.stations.iter();
+        let behind = stations.map(|s| s.host.counters().out_of_order_distance_max);
+        behind.max().unwrap_or(0)
     }
 
     /// What control has found so far.

@@ -12,6 +12,7 @@ mod account;
 mod build;
 mod change;
 pub mod engine;
+pub mod experiment;
 pub mod frame;
 mod net;
 pub mod plan;
