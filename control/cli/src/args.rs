@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use bench::BenchArgs;
+pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 

@@ -1,5 +1,9 @@
 //! `spraycheck sim`: scenarios, experiments and the files of their shards.
 
+mod csv;
+mod merge;
+mod named;
+mod plot;
 mod scenario;
 mod watch;
 
@@ -15,9 +19,8 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     match args.name.as_deref() {
         None => scenario::run(args),
-        Some(name) => Err(Failure::new(
-            USAGE,
-            format!("there is no experiment \"{name}\""),
-        )),
+        Some("list") => named::list(),
+        Some("merge") => merge::run(args),
+        Some(name) => named::run(args, name),
     }
 }
