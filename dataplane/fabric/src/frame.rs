@@ -37,6 +37,15 @@ impl Frame {
         }))
     }
 
+    /// A frame of `wire_len` bytes that begins like this.
+    pub fn of(header: &[u8], wire_len: u32) -> Frame {
+        let mut frame = Frame::new();
+        frame.clear(header.len());
+        frame.header_mut().copy_from_slice(header);
+        frame.0.wire_len = wire_len;
+        frame
+    }
+
     /// Room for a host's headers; [`Frame::set_lens`] says how much of it was used.
     #[inline(always)]
     pub fn room(&mut self) -> &mut [u8; NEAR] {
