@@ -212,16 +212,13 @@ impl Engine {
                 let (node, net) = (&mut self.nodes[index], &mut self.net);
                 net.sink.switch = index as u16;
                 let begun = TIMED.then(Instant::now);
-                node.switch
-                    .ingress(now, PortId(port as u16), frame, &mut net.sink);
-                node.wake(now, index, net);
+                node.take(now, PortId(port as u16), frame, &mut net.sink);
                 self.clock.add(0, begun);
+                node.wake(now, index, net);
             }
             (DEPART, _) => {
                 let (index, port) = of_place(event.what);
-                let begun = TIMED.then(Instant::now);
                 self.nodes[index].depart(now, index, PortId(port as u16), &mut self.net);
-                self.clock.add(0, begun);
             }
             (HOST_ARRIVE, Some(frame)) => {
                 let index = (event.what & !KIND) as usize;

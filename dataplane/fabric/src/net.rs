@@ -227,6 +227,12 @@ impl Net {
 }
 
 impl Node {
+    /// A frame has come in on `port`. One copy for all loops: it has most of `pipeline` in it.
+    #[inline(never)]
+    pub(crate) fn take(&mut self, now: Nanos, port: PortId, frame: Frame, sink: &mut SimSink) {
+        self.switch.ingress(now, port, frame, sink);
+    }
+
     /// Sends what the ports that were given packets may send now, and sees to it that the others
     /// are come back to.
     #[inline(always)]
