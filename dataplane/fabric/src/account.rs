@@ -125,7 +125,7 @@ impl Engine {
 
     /// Judges what is left to judge, and tells it all.
     pub fn finish(mut self, ending: Ending, elapsed: Duration) -> TestbedResult {
-        let now = Nanos(self.net.wheel.now_ns());
+        let now = Nanos(self.now_ns);
         self.end();
         let account = self.account();
         // Faults that came later are told as well.
@@ -161,7 +161,7 @@ impl Engine {
 
     /// Control takes what is left, and judges it.
     pub fn end(&mut self) {
-        self.control(Nanos(self.net.wheel.now_ns()));
+        self.control(Nanos(self.now_ns));
         self.core.finish();
     }
 

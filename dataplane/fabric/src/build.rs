@@ -87,6 +87,7 @@ impl Engine {
         let mut engine = Engine {
             config: config.clone(),
             net: Net::new(
+                [nodes.len(), leaves * usize::from(testbed.hosts_per_leaf)],
                 config.propagation.nanos(),
                 rates.0.bits_per_second(),
                 rates.1.bits_per_second(),
@@ -101,7 +102,10 @@ impl Engine {
                 .clamp(TICK_NS, TICK_NS_MAX),
             settle_ns: Plan { config: testbed }.settle_ns() + 8 * travel_ns,
             flows_all: 0,
-            changes_left: config.changes.len(),
+            changes_done: 0,
+            now_ns: 0,
+            tick_at_ns: 0,
+            failed: Vec::new(),
             task_of_change: Vec::new(),
             reset_at_ns: 60_000_000_000,
             done_at: None,

@@ -12,7 +12,6 @@ impl Engine {
     /// Carries out a change.
     #[cold]
     pub(crate) fn change(&mut self, now: Nanos, index: usize) {
-        self.changes_left -= 1;
         self.done_at = None;
         let change = self.config.changes[index].1.clone();
         match &change {

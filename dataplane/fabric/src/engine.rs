@@ -1,5 +1,5 @@
-//! The loop: takes the next event, gives it to the switch or host that it is for, and sends on what
-//! comes out.
+//! The loop: opens the next window of time, lets each switch and host do its events of it, and sends
+//! on what comes out.
 //!
 //! Switches send as soon as a packet is queued and their link is free; a port is come back to only
 //! while it has something queued. What time alone causes in switches, and control, come at a fixed
@@ -16,17 +16,17 @@ use pipeline::report::Command;
 use pipeline::{Nanos, PortId};
 
 use crate::net::{
-    ARRIVE, CHANGE, DAMAGED, DEPART, HOST_ARRIVE, HOST_SEND, HOST_TIMER, KIND, Net, Node, TICK,
-    of_place,
+    ARRIVE, DAMAGED, DEPART, HOST_ARRIVE, HOST_SEND, HOST_TIMER, KIND, Net, Node, of_place,
 };
 use crate::report::Ending;
 use crate::station::Station;
 use crate::wheel::Event;
 
-/// Events between two looks at the clock on the wall.
-const EVENTS_PER_LOOK: u32 = 1 << 15;
-/// One of so many events is timed, when the parts' shares are asked for.
-const EVENTS_PER_SAMPLE: u32 = 61;
+/// Hops between two looks at the clock on the wall, and windows at most.
+const HOPS_PER_LOOK: u64 = 1 << 15;
+const WINDOWS_PER_LOOK: u32 = 1 << 13;
+/// One of so many windows is timed, when the parts' shares are asked for.
+const WINDOWS_PER_SAMPLE: u32 = 7;
 /// The masks are reset and old counts expire this often (paper 3.4).
 const RESET_NS: u64 = 60_000_000_000;
 /// Without a frame of a host for so long nothing will come any more: retransmissions of all tries
@@ -44,7 +44,7 @@ pub struct Status {
     pub flows: (u64, u64),
 }
 
-/// Time that the parts took, of the events that were timed.
+/// Time that the parts took, of the windows that were timed.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Shares {
     /// In `pipeline`, as a share of the whole.
@@ -59,7 +59,7 @@ pub struct Shares {
 pub(crate) struct Clock {
     pipeline_ns: u64,
     endpoint_ns: u64,
-    events_ns: u64,
+    windows_ns: u64,
     calls: [u64; 3],
 }
 
@@ -80,8 +80,12 @@ pub struct Engine {
     pub(crate) tick_ns: u64,
     pub(crate) settle_ns: u64,
     pub(crate) flows_all: u64,
-    /// Changes that have not come yet.
-    pub(crate) changes_left: usize,
+    /// Changes that have come.
+    pub(crate) changes_done: usize,
+    pub(crate) now_ns: u64,
+    pub(crate) tick_at_ns: u64,
+    /// Hosts with connections that have failed in this window.
+    pub(crate) failed: Vec<usize>,
     /// Index of the task that each change starts, if it does.
     pub(crate) task_of_change: Vec<usize>,
     pub(crate) reset_at_ns: u64,
@@ -98,14 +102,13 @@ impl Engine {
     pub fn run(&mut self, watch: &mut dyn FnMut(&Status) -> Option<Ending>) -> Ending {
         self.start();
         loop {
-            for _ in 0..EVENTS_PER_LOOK {
-                let Some(event) = self.net.wheel.pop() else {
-                    return Ending::Stuck;
-                };
-                let is_tick = event.what == TICK;
-                self.handle::<false>(event);
-                if is_tick && let Some(ending) = self.ending() {
+            let until = self.net.hops + HOPS_PER_LOOK;
+            for _ in 0..WINDOWS_PER_LOOK {
+                if let Some(ending) = self.window::<false>() {
                     return ending;
+                }
+                if self.net.hops >= until {
+                    break;
                 }
             }
             if let Some(ending) = watch(&self.status()) {
@@ -114,44 +117,33 @@ impl Engine {
         }
     }
 
+    /// Runs on for so many hops, or until nothing is left to do. True if there is more.
+    pub fn run_hops(&mut self, hops: u64) -> bool {
+        self.start();
+        let until = self.net.hops + hops;
+        while self.net.hops < until {
+            if self.window::<false>().is_some() {
+                return false;
+            }
+        }
+        true
+    }
+
     /// Runs on for so many hops at least, and tells how the time was spent. For benchmarks.
     pub fn run_timed(&mut self, hops: u64) -> Shares {
         self.start();
         let until = self.net.hops + hops;
         self.clock = Clock::default();
         while self.net.hops < until {
-            for _ in 1..EVENTS_PER_SAMPLE {
-                let Some(event) = self.net.wheel.pop() else {
-                    return self.shares();
-                };
-                self.handle::<false>(event);
+            for _ in 1..WINDOWS_PER_SAMPLE {
+                self.window::<false>();
             }
             let begun = Instant::now();
-            let Some(event) = self.net.wheel.pop() else {
-                break;
-            };
-            self.handle::<true>(event);
-            self.clock.events_ns += begun.elapsed().as_nanos() as u64;
+            self.window::<true>();
+            self.clock.windows_ns += begun.elapsed().as_nanos() as u64;
             self.clock.calls[2] += 1;
         }
         self.shares()
-    }
-
-    /// Runs on for so many hops, or until nothing is left to do. True if there is more.
-    pub fn run_hops(&mut self, hops: u64) -> bool {
-        self.start();
-        let until = self.net.hops + hops;
-        while self.net.hops < until {
-            let Some(event) = self.net.wheel.pop() else {
-                return false;
-            };
-            let is_tick = event.what == TICK;
-            self.handle::<false>(event);
-            if is_tick && self.ending().is_some() {
-                return false;
-            }
-        }
-        true
     }
 
     fn shares(&self) -> Shares {
@@ -162,10 +154,10 @@ impl Engine {
             std::hint::black_box(Instant::now());
         }
         let read_ns = begun.elapsed().as_nanos() as f64 / f64::from(count);
-        let [pipeline, endpoint, events] = self.clock.calls;
+        let [pipeline, endpoint, windows] = self.clock.calls;
         let within = (pipeline + endpoint) as f64;
         let pure = |ns: u64, reads: f64| (ns as f64 - reads * read_ns).max(0.0);
-        let all = pure(self.clock.events_ns, events as f64 + 2.0 * within).max(1.0);
+        let all = pure(self.clock.windows_ns, windows as f64 + 2.0 * within).max(1.0);
         let pipeline = pure(self.clock.pipeline_ns, pipeline as f64) / all;
         let endpoint = pure(self.clock.endpoint_ns, endpoint as f64) / all;
         Shares {
@@ -182,7 +174,7 @@ impl Engine {
             totals.completed + totals.failed
         });
         Status {
-            now_ns: self.net.wheel.now_ns(),
+            now_ns: self.now_ns,
             hops: self.net.hops,
             flows: (ended.sum(), self.flows_all),
         }
@@ -192,14 +184,62 @@ impl Engine {
         if std::mem::replace(&mut self.is_started, true) {
             return;
         }
-        self.net.wheel.insert(self.tick_ns, TICK, None);
-        for (index, (time, _)) in self.config.changes.iter().enumerate() {
-            self.net
-                .wheel
-                .insert(time.nanos(), CHANGE | index as u32, None);
-        }
+        self.tick_at_ns = self.tick_ns;
         for (index, station) in self.stations.iter_mut().enumerate() {
             station.start(Nanos(0), index, 0, &mut self.net);
+        }
+    }
+
+    /// One window of time, or what happens to the whole fabric before the next. Tells whether, and
+    /// why, that was the last.
+    #[inline(always)]
+    fn window<const TIMED: bool>(&mut self) -> Option<Ending> {
+        let change_ns = self.config.changes.get(self.changes_done);
+        let change_ns = change_ns.map_or(u64::MAX, |(time, _)| time.nanos());
+        let limit_ns = self.tick_at_ns.min(change_ns);
+        let next_ns = self.net.wheel.next_ns().unwrap_or(u64::MAX);
+        if next_ns >= limit_ns {
+            self.now_ns = limit_ns;
+            return self.together(Nanos(limit_ns));
+        }
+        self.now_ns = next_ns;
+        let switches = self.net.switches;
+        self.net.wheel.open(next_ns, limit_ns, |what| {
+            let (node, _) = of_place(what);
+            match what & KIND {
+                HOST_ARRIVE | HOST_SEND | HOST_TIMER => switches + (what & !KIND) as usize,
+                _ => node,
+            }
+        });
+        for place in 0..self.net.wheel.owners() {
+            let owner = self.net.wheel.owner(place);
+            while let Some(event) = self.net.wheel.pop(owner) {
+                self.handle::<TIMED>(event);
+            }
+        }
+        self.net.wheel.close();
+        self.after_window();
+        None
+    }
+
+    /// A change that the scenario has for now, else the tick.
+    #[cold]
+    fn together(&mut self, now: Nanos) -> Option<Ending> {
+        let change = self.config.changes.get(self.changes_done);
+        if change.is_some_and(|(time, _)| time.nanos() <= now.0) {
+            self.changes_done += 1;
+            self.change(now, self.changes_done - 1);
+            return None;
+        }
+        self.tick(now);
+        self.ending()
+    }
+
+    /// Connections that failed in the window: their other ends are told when it is over.
+    #[inline(always)]
+    fn after_window(&mut self) {
+        if !self.failed.is_empty() {
+            self.tell_peers();
         }
     }
 
@@ -228,7 +268,7 @@ impl Engine {
                 self.net.sink.give(frame);
                 station.go_on(now, index, &mut self.net);
                 self.clock.add(1, begun);
-                self.tell_peers(now, index);
+                self.note_failed(index);
             }
             (HOST_SEND, _) => {
                 let index = (event.what & !KIND) as usize;
@@ -244,11 +284,9 @@ impl Engine {
                 let station = &mut self.stations[index];
                 if station.tick(now) {
                     station.go_on(now, index, &mut self.net);
-                    self.tell_peers(now, index);
+                    self.note_failed(index);
                 }
             }
-            (TICK, _) => self.tick(now),
-            (CHANGE, _) => self.change(now, (event.what & !KIND) as usize),
             (DAMAGED, Some(frame)) => {
                 let (index, port) = of_place(event.what);
                 let sink = &mut self.net.sink;
@@ -265,16 +303,23 @@ impl Engine {
         }
     }
 
-    /// Connections of host `index` have failed: their other ends wait in vain.
     #[inline(always)]
-    fn tell_peers(&mut self, now: Nanos, index: usize) {
+    fn note_failed(&mut self, index: usize) {
         if !self.stations[index].failed.is_empty() {
-            self.tell_peers_of(now, index);
+            self.failed.push(index);
         }
     }
 
+    /// The other ends of connections that have failed wait in vain.
     #[cold]
-    fn tell_peers_of(&mut self, now: Nanos, index: usize) {
+    fn tell_peers(&mut self) {
+        while let Some(index) = self.failed.pop() {
+            self.tell_peers_of(index);
+        }
+    }
+
+    fn tell_peers_of(&mut self, index: usize) {
+        let now = Nanos(self.net.wheel.end_ns());
         while let Some((task, qp)) = self.stations[index].failed.pop() {
             let of = |station: &Station, wanted: &dyn Fn(&endpoint::workload::QpPlan) -> bool| {
                 let mut plans = station.tasks[task].script.qps();
@@ -308,7 +353,7 @@ impl Engine {
         }
         self.check_links(now);
         self.control(now);
-        self.net.wheel.insert(now.0 + self.tick_ns, TICK, None);
+        self.tick_at_ns = now.0 + self.tick_ns;
     }
 
     /// Tells switches about links that went down or came back.
@@ -365,7 +410,7 @@ impl Engine {
 
     /// Whether, and why, the run is over; looked at once a tick.
     fn ending(&mut self) -> Option<Ending> {
-        let now_ns = self.net.wheel.now_ns();
+        let now_ns = self.now_ns;
         if self
             .config
             .until
@@ -373,7 +418,7 @@ impl Engine {
         {
             return Some(Ending::Done);
         }
-        if self.changes_left > 0 {
+        if self.changes_done < self.config.changes.len() {
             self.busy_ns = now_ns;
             return None;
         }

@@ -19,8 +19,6 @@ pub(crate) const DEPART: u32 = 2 << 28;
 pub(crate) const HOST_ARRIVE: u32 = 3 << 28;
 pub(crate) const HOST_SEND: u32 = 4 << 28;
 pub(crate) const HOST_TIMER: u32 = 5 << 28;
-pub(crate) const TICK: u32 = 6 << 28;
-pub(crate) const CHANGE: u32 = 7 << 28;
 pub(crate) const KIND: u32 = 0xf << 28;
 
 /// A port of a node in an event's word.
@@ -109,6 +107,8 @@ pub(crate) struct Node {
 /// Everything between the nodes.
 pub(crate) struct Net {
     pub(crate) wheel: Wheel,
+    /// Owners of events: so many switches, then the hosts.
+    pub(crate) switches: usize,
     pub(crate) sink: SimSink,
     pub(crate) hops: u64,
     pub(crate) specials: Vec<Special>,
@@ -118,10 +118,17 @@ pub(crate) struct Net {
 }
 
 impl Net {
-    pub(crate) fn new(propagation_ns: u64, fabric_bps: u64, host_bps: u64) -> Net {
+    /// For so many switches and hosts, and links of such a length and rates.
+    pub(crate) fn new(
+        owners: [usize; 2],
+        propagation_ns: u64,
+        fabric_bps: u64,
+        host_bps: u64,
+    ) -> Net {
         let of = |bps: u64| ((8_000_000_000u128 << 32) / u128::from(bps.max(1))) as u64;
         Net {
-            wheel: Wheel::default(),
+            wheel: Wheel::new(owners[0] + owners[1], propagation_ns),
+            switches: owners[0],
             sink: SimSink::default(),
             hops: 0,
             specials: Vec::new(),
@@ -257,7 +264,7 @@ impl Node {
             Some(at) => {
                 *flags |= PENDING;
                 let what = DEPART | place(index, port.index());
-                net.wheel.insert(at.0, what, None);
+                net.wheel.insert_own(index, at.0, what);
             }
             None => *flags &= !PENDING,
         }

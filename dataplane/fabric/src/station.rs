@@ -101,7 +101,8 @@ impl Station {
             if at > now.0 {
                 if at < self.send_at {
                     self.send_at = at;
-                    net.wheel.insert(at, HOST_SEND | index as u32, None);
+                    net.wheel
+                        .insert_own(net.switches + index, at, HOST_SEND | index as u32);
                 }
                 break;
             }
@@ -118,7 +119,8 @@ impl Station {
             && at < self.timer_at
         {
             self.timer_at = at;
-            net.wheel.insert(at, HOST_TIMER | index as u32, None);
+            net.wheel
+                .insert_own(net.switches + index, at, HOST_TIMER | index as u32);
         }
     }
 
