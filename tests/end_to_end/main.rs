@@ -8,4 +8,5 @@ mod oracle;
 mod replay;
 mod run;
 mod show;
+mod sim;
 mod testbed;
