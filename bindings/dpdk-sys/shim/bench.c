@@ -20,8 +20,6 @@ static inline void restamp(struct rte_mbuf *const *mbufs, uint32_t count, struct
 {
 	uint32_t psn = stamp->psn;
 
-	for (uint32_t i = 0; i < count; i++)
-		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 	for (uint32_t i = 0; i < count; i++) {
 		uint8_t *data = rte_pktmbuf_mtod(mbufs[i], uint8_t *);
 		uint32_t word;
@@ -58,6 +56,8 @@ uint64_t shim_bench_loop(struct shim_queue rx, const struct shim_queue *tx, uint
 		uint16_t count = rte_eth_rx_burst(rx.port, rx.queue, mbufs, burst);
 		uint16_t sent;
 
+		for (uint16_t i = 0; i < count; i++)
+			rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
 		restamp(mbufs, count, stamp);
 		sent = rte_eth_tx_burst(tx[next].port, tx[next].queue, mbufs, count);
 		if (sent < count)

@@ -2,6 +2,7 @@
  * See shim.h. Bodies stay as short as the DPDK call they wrap; policy lives in Rust.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,17 @@
 
 _Static_assert(RTE_ETH_XSTATS_NAME_SIZE <= SHIM_NAME_BYTES, "xstat names would be cut");
 _Static_assert(RTE_ETHER_ADDR_LEN == SHIM_MAC_BYTES, "a MAC address is six bytes");
+
+#define SAME_PLACE(field) \
+	_Static_assert(offsetof(struct shim_mbuf, field) == offsetof(struct rte_mbuf, field) && \
+			sizeof(((struct shim_mbuf *)0)->field) == sizeof(((struct rte_mbuf *)0)->field), \
+		"struct rte_mbuf has " #field " elsewhere")
+
+SAME_PLACE(buf_addr);
+SAME_PLACE(data_off);
+SAME_PLACE(nb_segs);
+SAME_PLACE(pkt_len);
+SAME_PLACE(data_len);
 
 /* ---- Process and lcores ---- */
 
@@ -92,35 +104,6 @@ void shim_mbuf_free(struct rte_mbuf *mbuf)
 	rte_pktmbuf_free(mbuf);
 }
 
-struct shim_frame shim_mbuf_frame(const struct rte_mbuf *mbuf)
-{
-	struct shim_frame frame = {
-		.data = rte_pktmbuf_mtod(mbuf, uint8_t *),
-		.len = rte_pktmbuf_data_len(mbuf),
-		.segments = mbuf->nb_segs,
-	};
-
-	return frame;
-}
-
-void shim_mbuf_frames(struct rte_mbuf *const *mbufs, struct shim_frame *frames, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		frames[i] = shim_mbuf_frame(mbufs[i]);
-		/* The caller reads the headers next, burst order. */
-		rte_prefetch0(frames[i].data);
-	}
-}
-
-void shim_mbuf_hold(struct rte_mbuf *const *mbufs, struct shim_held *held, uint32_t count)
-{
-	for (uint32_t i = 0; i < count; i++) {
-		held[i].mbuf = mbufs[i];
-		held[i].frame = shim_mbuf_frame(mbufs[i]);
-		rte_prefetch0(held[i].frame.data);
-	}
-}
-
 uint32_t shim_mbuf_headroom(const struct rte_mbuf *mbuf)
 {
 	return rte_pktmbuf_headroom(mbuf);
@@ -130,16 +113,6 @@ uint32_t shim_mbuf_headroom(const struct rte_mbuf *mbuf)
 uint32_t shim_mbuf_room(const struct rte_mbuf *mbuf)
 {
 	return (uint32_t)mbuf->buf_len - mbuf->data_off;
-}
-
-uint32_t shim_mbuf_segments(const struct rte_mbuf *mbuf)
-{
-	return mbuf->nb_segs;
-}
-
-uint32_t shim_mbuf_total_len(const struct rte_mbuf *mbuf)
-{
-	return mbuf->pkt_len;
 }
 
 int shim_mbuf_set_len(struct rte_mbuf *mbuf, uint32_t len)
@@ -210,7 +183,12 @@ uint32_t shim_ring_capacity(const struct rte_ring *ring)
 
 uint16_t shim_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)
 {
-	return rte_eth_rx_burst(port, queue, mbufs, count);
+	uint16_t received = rte_eth_rx_burst(port, queue, mbufs, count);
+
+	/* Their headers are read next. */
+	for (uint16_t i = 0; i < received; i++)
+		rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
+	return received;
 }
 
 uint16_t shim_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t count)

@@ -21,17 +21,21 @@ struct rte_tel_data;
 #define SHIM_NAME_BYTES 64
 #define SHIM_MAC_BYTES 6
 
-/* The bytes of an mbuf's first segment. Two registers when returned by value. */
-struct shim_frame {
-	uint8_t *data;
-	uint32_t len;
-	uint32_t segments;
-};
-
-/* An mbuf with its frame. */
-struct shim_held {
-	struct rte_mbuf *mbuf;
-	struct shim_frame frame;
+/*
+ * The fields of struct rte_mbuf that the packet path reads, where they are: a call for each would
+ * cost as much as the work on the packet. shim.c asserts the places.
+ */
+struct shim_mbuf {
+	uint8_t *buf_addr;
+	uint64_t iova;
+	uint16_t data_off;
+	uint16_t refcnt;
+	uint16_t nb_segs;
+	uint16_t port;
+	uint64_t ol_flags;
+	uint32_t packet_type;
+	uint32_t pkt_len;
+	uint16_t data_len;
 };
 
 struct shim_port_info {
@@ -85,13 +89,8 @@ void shim_pool_for_each(struct rte_mempool *pool,
 struct rte_mbuf *shim_mbuf_alloc(struct rte_mempool *pool);
 int shim_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, uint32_t count);
 void shim_mbuf_free(struct rte_mbuf *mbuf);
-struct shim_frame shim_mbuf_frame(const struct rte_mbuf *mbuf);
-void shim_mbuf_frames(struct rte_mbuf *const *mbufs, struct shim_frame *frames, uint32_t count);
-void shim_mbuf_hold(struct rte_mbuf *const *mbufs, struct shim_held *held, uint32_t count);
 uint32_t shim_mbuf_headroom(const struct rte_mbuf *mbuf);
 uint32_t shim_mbuf_room(const struct rte_mbuf *mbuf);
-uint32_t shim_mbuf_segments(const struct rte_mbuf *mbuf);
-uint32_t shim_mbuf_total_len(const struct rte_mbuf *mbuf);
 int shim_mbuf_set_len(struct rte_mbuf *mbuf, uint32_t len);
 int shim_mbuf_prepend(struct rte_mbuf *mbuf, uint32_t len);
 int shim_mbuf_trim_front(struct rte_mbuf *mbuf, uint32_t len);

@@ -3,21 +3,15 @@
 //! A poll loop keeps one `Burst` and uses it over and over; nothing allocates. Whatever is
 //! still in it when it is dropped goes back to the pools.
 
-use std::mem;
 use std::ops::{Deref, DerefMut};
-use std::slice;
 
 use arrayvec::ArrayVec;
 use dpdk_sys as sys;
 
-use crate::frame::FrameBurst;
 use crate::mbuf::Mbuf;
 
 /// The most packets a [`Burst`] holds.
 pub const BURST_MAX: usize = 64;
-
-/// The bytes of each packet of a burst, in the burst's order.
-pub type Frames<'a> = ArrayVec<&'a mut [u8], BURST_MAX>;
 
 /// A bounded, ordered set of packets. Reads as a slice of [`Mbuf`].
 #[derive(Debug, Default)]
@@ -72,39 +66,6 @@ impl Burst {
         unsafe { self.mbufs.set_len(0) };
         // SAFETY: `first` points at `count` owned mbufs, `Mbuf` being a transparent pointer.
         unsafe { sys::rte_pktmbuf_free_bulk(first, count) }
-    }
-
-    /// The bytes of all packets (of chained ones, the first segment), their first cache lines
-    /// prefetched. Meant for bytes that are not in the cache yet; where they are, as with
-    /// `net_null`, going through the packets with `data_mut` is a little faster.
-    #[inline]
-    pub fn frames_mut(&mut self) -> Frames<'_> {
-        let mut raw = [const { mem::MaybeUninit::<sys::shim_frame>::uninit() }; BURST_MAX];
-        let count = self.mbufs.len();
-        let mbufs = self.mbufs.as_ptr().cast::<*mut sys::rte_mbuf>();
-        let count_u32 = u32::try_from(count).unwrap_or(0);
-        // SAFETY: `mbufs` points at `count` live mbufs and `raw` has a place for each.
-        unsafe { sys::shim_mbuf_frames(mbufs, raw.as_mut_ptr().cast(), count_u32) };
-        let mut frames = Frames::new();
-        for place in &raw[..count] {
-            // SAFETY: the call above wrote the first `count` places.
-            let frame = unsafe { place.assume_init() };
-            // SAFETY: as in `Mbuf::data_mut`; each mbuf appears once, so the slices are disjoint.
-            let bytes = unsafe { slice::from_raw_parts_mut(frame.data, frame.len as usize) };
-            frames.push(bytes);
-        }
-        frames
-    }
-
-    /// Moves all packets to `held`, in order; what was held before is freed.
-    #[inline]
-    pub fn hold(&mut self, held: &mut FrameBurst) {
-        let count = self.mbufs.len();
-        let mbufs = self.mbufs.as_ptr().cast::<*mut sys::rte_mbuf>();
-        // SAFETY: nothing is forgotten but what is held from the next call on.
-        unsafe { self.mbufs.set_len(0) };
-        // SAFETY: `mbufs` points at `count` live mbufs that nobody else names any more.
-        unsafe { held.take(mbufs, count) }
     }
 
     /// Appends what `produce` writes; it is given the first free place and how many there are.
@@ -197,8 +158,8 @@ mod tests {
         assert!(extra.is_empty());
         drop(extra);
 
-        for frame in burst.frames_mut() {
-            frame[0] += 100;
+        for mbuf in burst.iter_mut() {
+            mbuf.data_mut()[0] += 100;
         }
         let seen: Vec<u8> = burst.iter().map(|mbuf| mbuf.data()[0]).collect();
         assert_eq!(seen, (100..164).collect::<Vec<u8>>());

@@ -29,8 +29,8 @@
 //! let mut burst = Burst::new();
 //! for _ in 0..1000 {
 //!     port.rx[0].receive(&mut burst);
-//!     for frame in burst.frames_mut() {
-//!         frame[..6].fill(0xff); // the device makes frames of 64 bytes
+//!     for packet in burst.iter_mut() {
+//!         packet.data_mut()[..6].fill(0xff); // the device makes frames of 64 bytes
 //!     }
 //!     port.tx[0].send(&mut burst);
 //!     burst.clear(); // what the device did not take
@@ -80,7 +80,6 @@ mod burst;
 mod clock;
 mod eal;
 mod error;
-mod frame;
 pub mod lcore;
 mod mbuf;
 mod mempool;
@@ -90,11 +89,10 @@ pub mod telemetry;
 #[cfg(any(test, feature = "test-support"))]
 pub mod test_support;
 
-pub use burst::{BURST_MAX, Burst, Frames};
+pub use burst::{BURST_MAX, Burst};
 pub use clock::Clock;
 pub use eal::{Eal, EalConfig, FreeHugepages, LogLevel, Memory, arguments, version};
 pub use error::{Errno, Error};
-pub use frame::{Frame, FrameBurst};
 pub use mbuf::{Mbuf, NoRoom};
 pub use mempool::Mempool;
 pub use port::{

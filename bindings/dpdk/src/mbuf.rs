@@ -43,33 +43,41 @@ impl Mbuf {
         mem::ManuallyDrop::new(self).0
     }
 
-    #[inline]
-    pub(crate) fn frame(&self) -> sys::shim_frame {
-        // SAFETY: the mbuf is live and ours.
-        unsafe { sys::shim_mbuf_frame(self.0.as_ptr()) }
+    #[inline(always)]
+    fn head(&self) -> *const sys::shim_mbuf {
+        self.0.as_ptr().cast()
+    }
+
+    #[inline(always)]
+    fn first_byte(&self) -> *mut u8 {
+        // SAFETY: the mbuf is live and ours, and has its fields where `shim_mbuf` has them.
+        let buffer = unsafe { (*self.head()).buf_addr };
+        // SAFETY: likewise.
+        let offset = unsafe { (*self.head()).data_off };
+        // SAFETY: data begins inside the buffer.
+        unsafe { buffer.add(usize::from(offset)) }
     }
 
     /// The packet's bytes; of a chained packet, those of the first segment.
-    #[inline]
+    #[inline(always)]
     pub fn data(&self) -> &[u8] {
-        let frame = self.frame();
         // SAFETY: the segment's bytes are in its buffer, were mapped zeroed or written since, and
         // stay put and unshared while `self` is borrowed.
-        unsafe { slice::from_raw_parts(frame.data, frame.len as usize) }
+        unsafe { slice::from_raw_parts(self.first_byte(), self.len()) }
     }
 
     /// The packet's bytes, to change in place.
-    #[inline]
+    #[inline(always)]
     pub fn data_mut(&mut self) -> &mut [u8] {
-        let frame = self.frame();
         // SAFETY: as in `data`, and `self` is borrowed exclusively.
-        unsafe { slice::from_raw_parts_mut(frame.data, frame.len as usize) }
+        unsafe { slice::from_raw_parts_mut(self.first_byte(), self.len()) }
     }
 
     /// Bytes in the packet; of a chained packet, those of the first segment.
-    #[inline]
+    #[inline(always)]
     pub fn len(&self) -> usize {
-        self.frame().len as usize
+        // SAFETY: as in `first_byte`.
+        usize::from(unsafe { (*self.head()).data_len })
     }
 
     /// Whether there are no bytes in it.
@@ -80,8 +88,8 @@ impl Mbuf {
 
     /// Bytes of the whole packet over all segments.
     pub fn total_len(&self) -> usize {
-        // SAFETY: the mbuf is live and ours.
-        unsafe { sys::shim_mbuf_total_len(self.0.as_ptr()) as usize }
+        // SAFETY: as in `first_byte`.
+        (unsafe { (*self.head()).pkt_len }) as usize
     }
 
     /// The longest packet this buffer can hold from its present start on.
@@ -97,10 +105,10 @@ impl Mbuf {
     }
 
     /// Whether the packet lies in this one buffer. `data` shows all of it only then.
-    #[inline]
+    #[inline(always)]
     pub fn is_single_segment(&self) -> bool {
-        // SAFETY: the mbuf is live and ours.
-        unsafe { sys::shim_mbuf_segments(self.0.as_ptr()) == 1 }
+        // SAFETY: as in `first_byte`.
+        unsafe { (*self.head()).nb_segs == 1 }
     }
 
     /// Makes the packet `len` bytes long. Bytes gained show whatever the buffer held before. A

@@ -122,8 +122,8 @@ fn ring_loop_keeps_bytes_and_order() {
     }
     assert_eq!(started.tx[0].send(&mut burst), 50);
     assert_eq!(started.rx[0].receive(&mut burst), 50);
-    for (number, bytes) in (0..).zip(burst.frames_mut()) {
-        assert_eq!(*bytes, frame(number));
+    for (number, mbuf) in (0..).zip(burst.iter()) {
+        assert_eq!(mbuf.data(), frame(number));
     }
 }
 
@@ -157,8 +157,8 @@ fn pcap_in_and_out() {
     }
     let received: Vec<Vec<u8>> = burst.iter().map(|mbuf| mbuf.data().to_vec()).collect();
     assert_eq!(received, frames);
-    for bytes in burst.frames_mut() {
-        bytes[0] = 0xee;
+    for mbuf in burst.iter_mut() {
+        mbuf.data_mut()[0] = 0xee;
     }
     assert_eq!(tx[0].send(&mut burst), 20);
     drop((port, rx, tx));

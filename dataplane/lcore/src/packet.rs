@@ -3,24 +3,17 @@
 use std::sync::Arc;
 
 use agent::seam::{FromSwitch, Seam};
-use dpdk::{Frame, Mbuf, Mempool};
+use dpdk::{Mbuf, Mempool};
 use pipeline::{DropReason, Report, Sink, Token};
 
 /// A packet buffer that the pipeline holds.
 #[derive(Debug)]
-pub struct Packet(Frame);
+pub struct Packet(Mbuf);
 
 impl From<Mbuf> for Packet {
-    #[inline]
-    fn from(mbuf: Mbuf) -> Packet {
-        Packet(Frame::from(mbuf))
-    }
-}
-
-impl From<Frame> for Packet {
     #[inline(always)]
-    fn from(frame: Frame) -> Packet {
-        Packet(frame)
+    fn from(mbuf: Mbuf) -> Packet {
+        Packet(mbuf)
     }
 }
 
@@ -28,7 +21,7 @@ impl Packet {
     /// The buffer, for a queue or a ring.
     #[inline(always)]
     pub fn into_mbuf(self) -> Mbuf {
-        self.0.into_mbuf()
+        self.0
     }
 }
 
@@ -45,7 +38,7 @@ impl Token for Packet {
 
     #[inline(always)]
     fn wire_len(&self) -> u32 {
-        self.0.len()
+        self.0.len() as u32
     }
 
     #[inline(always)]

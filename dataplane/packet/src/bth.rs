@@ -172,10 +172,16 @@ impl Opcode {
         CLASS[self.0 as usize] & RESERVED != 0
     }
 
+    /// A READ response, ACK, NAK or atomic ACK.
+    #[inline(always)]
+    pub fn is_response(self) -> bool {
+        CLASS[self.0 as usize] & RESPONSE != 0
+    }
+
     /// Which PSN sequence its PSN belongs to.
     #[inline(always)]
     pub fn space(self) -> Space {
-        if CLASS[self.0 as usize] & RESPONSE != 0 {
+        if self.is_response() {
             Space::Responses
         } else {
             Space::Requests

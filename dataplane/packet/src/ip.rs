@@ -135,9 +135,12 @@ pub fn v4_decrement_ttl(frame: &mut [u8], at: usize) {
     // One check for all three bytes.
     let header = &mut frame[at..at + V4_HEADER_LEN];
     header[v4::TTL] -= 1;
-    let sum = u32::from(be::get16(header, v4::CHECKSUM)) + 0x0100;
-    let sum = (sum & 0xffff) + (sum >> 16);
-    be::put16(header, v4::CHECKSUM, sum as u16);
+    // A sum of ones' complement is the same in either order of bytes (RFC 1071, 2.B): one in the
+    // upper byte is one in the lower.
+    let (before, behind) = (header[v4::CHECKSUM], header[v4::CHECKSUM + 1]);
+    let sum = u32::from(u16::from_le_bytes([before, behind])) + 1;
+    let sum = (sum + (sum >> 16)) as u16;
+    header[v4::CHECKSUM..v4::CHECKSUM + 2].copy_from_slice(&sum.to_le_bytes());
 }
 
 /// Checksum of the IPv4 header `header` (whole, its checksum field read as zero).

@@ -12,6 +12,7 @@ pub mod bth;
 pub mod checksum;
 pub mod ecn;
 pub mod ethernet;
+pub mod head;
 pub mod icmp;
 pub mod icrc;
 pub mod ip;

@@ -99,6 +99,14 @@ impl Announcements {
         self.available[port.index()].remove(leaf.index());
     }
 
+    /// Whether there is a flow of `port` to `leaf`.
+    #[inline(always)]
+    pub fn has(&self, port: PortId, leaf: LeafId) -> bool {
+        self.available
+            .get(port.index())
+            .is_some_and(|available| available.has(leaf.index()))
+    }
+
     /// A counted packet passes that is not measured.
     #[inline(always)]
     pub fn follow(&mut self, port: PortId, leaf: LeafId, key: &FlowKey, psn: Psn) {

@@ -100,8 +100,6 @@ impl Row {
 pub struct Destination {
     spines: usize,
     table: FlowTable,
-    /// The row that was counted in last: a window's packets come close to each other.
-    recent: usize,
     rows: Vec<Row>,
     /// X_x by row, colour, spine.
     counts: Vec<u32>,
@@ -138,7 +136,6 @@ impl Destination {
         Destination {
             spines,
             table,
-            recent: 0,
             rows: std::iter::repeat_with(row).take(rows).collect(),
             counts: vec![0; rows * 2 * spines],
             sent: vec![0; rows * 2 * spines],
@@ -200,7 +197,7 @@ impl Destination {
             // The row that has been idle longest of those that wait for nothing.
             let idle = (0..self.rows.len()).filter(|&index| self.rows[index].is_idle());
             let oldest = idle.min_by_key(|&index| self.rows[index].active_at)?;
-            self.table.release(oldest);
+            self.release(oldest);
         }
         let index = self.table.insert(key)?;
         let row = &mut self.rows[index];
@@ -209,6 +206,12 @@ impl Destination {
         row.active_at = now;
         row.windows = [Window::begun(Phase::Empty, now, SpineSet::EMPTY); 2];
         Some(index)
+    }
+
+    /// The flow of `row` is forgotten: whoever remembers its row finds another generation.
+    fn release(&mut self, row: usize) {
+        self.table.release(row);
+        self.rows[row].generation = self.rows[row].generation.wrapping_add(1);
     }
 
     #[inline(always)]
@@ -224,56 +227,86 @@ impl Destination {
         self.rows[row].windows[colour] = Window::begun(Phase::Running, now, self.down);
     }
 
-    /// Counts a marked packet that came over `spine`; `source` tells the leaf of a flow that is
-    /// new. Returns true when a window ends with it
-    /// (preset `paper`): [`Destination::take_ended`] then has it.
+    /// Whether `row` is still that of the flow it had in `generation`.
     #[inline(always)]
-    #[allow(
-        clippy::too_many_arguments,
-        reason = "the packet path passes what it has parsed, unpacked"
-    )]
-    pub fn count(
+    pub fn is_row(&self, row: usize, generation: u32) -> bool {
+        self.rows
+            .get(row)
+            .is_some_and(|row| row.generation == generation)
+    }
+
+    /// How often the flow of `row` has changed.
+    pub fn generation(&self, row: usize) -> u32 {
+        self.rows[row].generation
+    }
+
+    /// The row in which marked packets of `key` are counted; `source` tells the leaf of a flow that is
+    /// new. `None` if there is no room for it.
+    pub fn row_of(
         &mut self,
         now: Nanos,
         key: &FlowKey,
         source: impl FnOnce() -> Option<LeafId>,
+    ) -> Option<usize> {
+        let found = self.table.find(key);
+        found.or_else(|| self.insert(now, key, source()?))
+    }
+
+    /// Counts a marked packet of `row` that came over `spine`. Returns true when a window ends with
+    /// it (preset `paper`): [`Destination::take_ended`] then has it.
+    #[inline(always)]
+    pub fn count(
+        &mut self,
+        now: Nanos,
+        index: usize,
         spine: usize,
         colour: usize,
         psn: Psn,
         counters: &mut Counters,
     ) -> bool {
-        let row = if self.table.key(self.recent) == Some(key) {
-            self.recent
-        } else {
-            let found = self.table.find(key);
-            let Some(row) = found.or_else(|| self.insert(now, key, source()?)) else {
-                counters.note(Note::FlowTableFull);
-                return false;
-            };
-            self.recent = row;
-            row
-        };
-        self.rows[row].active_at = now;
-        let window = &self.rows[row].windows[colour];
+        let base = self.base(index, colour);
+        let row = &mut self.rows[index];
+        row.active_at = now;
+        let window = &mut row.windows[colour & 1];
+        // Nearly all packets are in order, and neither the first nor the last of their window.
+        if window.phase == Phase::Running && window.track.step(psn) {
+            counters.note(Note::Counted);
+            self.counts[base + spine] = self.counts[base + spine].wrapping_add(1);
+            return false;
+        }
+        self.count_any(now, index, spine, colour, psn, counters)
+    }
+
+    #[inline(never)]
+    fn count_any(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        spine: usize,
+        colour: usize,
+        psn: Psn,
+        counters: &mut Counters,
+    ) -> bool {
+        let window = &self.rows[index].windows[colour];
         if window.phase != Phase::Running {
             // The source leaf lets a colour of a flow rest for longer than a packet can be late.
             if window.phase == Phase::Done && now < window.since.plus(self.path_delay_ns_max) {
                 counters.note(Note::CountedLate);
                 return false;
             }
-            self.begin(now, row, colour);
+            self.begin(now, index, colour);
         }
         counters.note(Note::Counted);
-        let base = self.base(row, colour);
-        self.counts[base + spine] = self.counts[base + spine].wrapping_add(1);
-        let window = &mut self.rows[row].windows[colour];
+        let count = self.base(index, colour) + spine;
+        self.counts[count] = self.counts[count].wrapping_add(1);
+        let window = &mut self.rows[index].windows[colour];
         if window.first_marked_at.is_none() {
             window.first_marked_at = Some(now);
         }
         if let Place::Ahead { step, is_last } = window.track.place(psn) {
             window.track.advance(psn, step);
             if is_last {
-                self.wait_after_last_psn(now, row, colour);
+                self.wait_after_last_psn(now, index, colour);
                 return self.is_paper;
             }
         }
@@ -626,7 +659,7 @@ impl Destination {
                 continue;
             }
             if row.is_idle() {
-                self.table.release(index);
+                self.release(index);
                 continue;
             }
             counters.note(Note::RowsExpired);

@@ -5,8 +5,7 @@
 use packet::bth::{self, COLOUR, MARK};
 use packet::ethernet;
 use packet::message::{self, FLAG_SWITCH, Message, MessageKind};
-use packet::parse::{parse_any, parse_common};
-use packet::{Kind, MacAddr, Parsed, ip, ndp};
+use packet::{Kind, MacAddr, Parsed, ip, ndp, parse};
 
 use crate::config::{Peer, PortKind};
 use crate::counters::Note;
@@ -32,9 +31,9 @@ pub(crate) enum Decision {
 
 /// Where a packet goes, and what its fate there is counted as.
 pub(crate) struct Way {
-    port: usize,
-    priority: u8,
-    count: Count,
+    pub(crate) port: usize,
+    pub(crate) priority: u8,
+    pub(crate) count: Count,
 }
 
 impl Way {
@@ -59,9 +58,7 @@ pub(crate) enum Count {
     },
     /// Marked elsewhere, passing this spine.
     Passing {
-        from: usize,
-        to: usize,
-        colour: usize,
+        cell: usize,
     },
 }
 
@@ -75,40 +72,36 @@ impl<T: Token> Switch<T> {
         tokens: impl IntoIterator<Item = T>,
         sink: &mut S,
     ) {
-        for token in tokens {
-            self.ingress(now, port, token, sink);
+        let mut tokens = tokens.into_iter();
+        let mut next = tokens.next();
+        while let Some(token) = next {
+            next = self.take_run(now, port.index(), token, &mut tokens, sink);
         }
     }
 
     /// Takes one packet that `port` has received.
-    #[inline(always)]
-    pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, mut token: T, sink: &mut S) {
-        let in_port = port.index();
-        let wire_len = token.wire_len();
-        self.counters.rx += 1;
-        self.queues.count_received(in_port, wire_len);
-        // The common shape gets a copy of all that follows, in which the compiler knows every
-        // offset: no length is checked twice, and nothing that was parsed goes through memory.
-        if token.is_whole()
-            && let frame = token.header_mut()
-            && let Some(parsed) = parse_common(frame, wire_len as usize)
-        {
-            let decision = self.decide(now, in_port, frame, &parsed, sink);
-            self.settle(now, decision, token, sink);
-        } else {
-            self.ingress_any(now, in_port, token, sink);
-        }
+    #[inline]
+    pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, token: T, sink: &mut S) {
+        self.ingress_burst(now, port, [token], sink);
     }
 
-    /// The same for a packet of any other shape.
+    /// The whole way, which a packet goes whose flow is not known.
     #[inline(never)]
-    fn ingress_any<S: Sink<T>>(&mut self, now: Nanos, in_port: usize, mut token: T, sink: &mut S) {
+    pub(crate) fn take_unknown<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        in_port: usize,
+        mut token: T,
+        sink: &mut S,
+    ) {
+        let bytes = u64::from(token.wire_len());
+        self.counters.rx += 1;
+        self.exit.queues.count_received(in_port, 1, bytes);
         let decision = self.decide_any(now, in_port, &mut token, sink);
         self.settle(now, decision, token, sink);
     }
 
     /// Carries out what was decided.
-    #[inline(always)]
     fn settle<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -134,7 +127,8 @@ impl<T: Token> Switch<T> {
     /// Takes a packet that `port` has received damaged: its FCS was wrong.
     pub fn ingress_damaged<S: Sink<T>>(&mut self, port: PortId, token: T, sink: &mut S) {
         self.counters.rx += 1;
-        self.queues.count_received(port.index(), token.wire_len());
+        let bytes = u64::from(token.wire_len());
+        self.exit.queues.count_received(port.index(), 1, bytes);
         self.counters.drops[DropReason::BadFcs.index()] += 1;
         sink.discard(token, DropReason::BadFcs);
     }
@@ -151,16 +145,13 @@ impl<T: Token> Switch<T> {
         }
         let wire_len = token.wire_len() as usize;
         let frame = token.header_mut();
-        let parsed = parse_any(frame, wire_len, self.message_port)?;
+        let parsed = parse(frame, wire_len, self.message_port)?;
         if parsed.kind == Kind::Arp {
             return self.answer_arp(now, in_port, frame, &parsed);
         }
         self.decide(now, in_port, frame, &parsed, sink)
     }
 
-    // What handles messages takes the parsed frame by value, a copy of its own: a reference that
-    // leaves the inlined path would keep the frame of every packet in memory.
-    #[inline(always)]
     fn decide<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -197,7 +188,6 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    #[inline(always)]
     fn note_kind(&mut self, parsed: &Parsed) {
         match parsed.kind {
             Kind::Roce => {
@@ -212,7 +202,6 @@ impl<T: Token> Switch<T> {
     }
 
     /// From a host: nothing it says about marks, priorities or switches is believed.
-    #[inline(always)]
     fn take_from_host<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -238,16 +227,17 @@ impl<T: Token> Switch<T> {
             return Err(DropReason::TtlExpired);
         }
         match self.routes.lookup(parsed.destination) {
-            Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
+            Some(NextHop::Host(host)) => self.deliver(in_port, host, frame, parsed),
             Some(NextHop::Leaf(leaf)) => self.send_to_leaf(now, in_port, leaf, frame, parsed, sink),
-            Some(NextHop::Port(port)) => self.deliver_learned(now, port, frame, parsed, sink),
+            Some(NextHop::Port(port)) => {
+                self.deliver_learned(now, (in_port, port), frame, parsed, sink)
+            }
             Some(NextHop::Spine(spine)) => self.send_to_spine(spine, frame, parsed),
             None => self.take_local(now, frame, parsed, sink),
         }
     }
 
     /// Towards another leaf: measured or not, over which spine, marked or not.
-    #[inline(always)]
     fn send_to_leaf<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -257,6 +247,7 @@ impl<T: Token> Switch<T> {
         parsed: &Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
+        self.learn_leaf(in_port, frame, parsed, to);
         let mut class = self.classify(now, in_port, to, parsed);
         if class == Class::Past {
             self.close_window(now, sink);
@@ -279,7 +270,7 @@ impl<T: Token> Switch<T> {
         let priority = if is_measured { MEASURED } else { asked };
         let (headers, copy) = (&*frame, *parsed);
         let hash = move || hash_of(headers, &copy);
-        let queues = &self.queues;
+        let queues = &self.exit.queues;
         let spine = if is_sprayed {
             sprayer.choose(to, is_measured, hash, |spine| {
                 queues.depth_bytes(uplinks[spine], priority)
@@ -290,14 +281,9 @@ impl<T: Token> Switch<T> {
         let spine = spine.ok_or(DropReason::NoUplink)?;
         let mut count = Count::Nothing;
         if let (Class::Measured { mark: true, ends }, Some(open)) = (class, source.window_mut()) {
-            frame[at + bth::RESV8A] |= MARK
-                | if open.window.epoch & 1 == 1 {
-                    COLOUR
-                } else {
-                    0
-                };
+            frame[at + bth::RESV8A] |= open.mark_bits();
             if open.window.marked == 0 {
-                open.window.dress = Dress::of(frame, &{ *parsed });
+                open.window.dress = Dress::of(frame, parsed);
             }
             count = Count::Marked {
                 leaf: to,
@@ -320,7 +306,6 @@ impl<T: Token> Switch<T> {
     }
 
     /// What a packet of a host is to the measurement; only data packets are anything to it.
-    #[inline(always)]
     fn classify(&mut self, now: Nanos, in_port: usize, to: LeafId, parsed: &Parsed) -> Class {
         match &mut self.state {
             State::Leaf(leaf) if parsed.kind == Kind::Roce && parsed.bth.opcode.is_counted() => {
@@ -335,7 +320,6 @@ impl<T: Token> Switch<T> {
     }
 
     /// From a spine: counted if marked, then to its host.
-    #[inline(always)]
     fn take_from_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -360,14 +344,15 @@ impl<T: Token> Switch<T> {
             return Err(DropReason::TtlExpired);
         }
         match self.routes.lookup(parsed.destination) {
-            Some(NextHop::Host(host)) => self.deliver(host, frame, parsed),
-            Some(NextHop::Port(port)) => self.deliver_learned(now, port, frame, parsed, sink),
+            Some(NextHop::Host(host)) => self.deliver(in_port, host, frame, parsed),
+            Some(NextHop::Port(port)) => {
+                self.deliver_learned(now, (in_port, port), frame, parsed, sink)
+            }
             Some(NextHop::Leaf(_) | NextHop::Spine(_)) => Err(DropReason::Transit),
             None => self.take_local(now, frame, parsed, sink),
         }
     }
 
-    #[inline(always)]
     fn count_marked<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -380,20 +365,19 @@ impl<T: Token> Switch<T> {
             return;
         };
         let key = flow_key(parsed);
-        let routes = &self.routes;
-        let source = || match routes.lookup(key.source) {
-            Some(NextHop::Leaf(source)) => Some(source),
-            Some(NextHop::Host(_) | NextHop::Port(_) | NextHop::Spine(_)) | None => None,
-        };
+        let source = || self.routes.leaf_of(key.source);
         let counters = &mut self.counters;
+        let Some(row) = leaf.destination.row_of(now, &key, source) else {
+            counters.note(Note::FlowTableFull);
+            return;
+        };
         let (spine, psn) = (spine.index(), parsed.bth.psn);
-        if (leaf.destination).count(now, &key, source, spine, colour, psn, counters) {
+        if (leaf.destination).count(now, row, spine, colour, psn, counters) {
             self.report_ended(now, sink);
         }
     }
 
     /// Through a spine: down to the leaf, the marked ones counted by where they come from.
-    #[inline(always)]
     fn through_spine<S: Sink<T>>(
         &mut self,
         now: Nanos,
@@ -448,15 +432,15 @@ impl<T: Token> Switch<T> {
                 }
             }
         } else if parsed.bth.flags & MARK != 0 {
-            count = Count::Passing {
-                from: from.index(),
-                to: to.index(),
-                colour: usize::from(parsed.bth.flags & COLOUR != 0),
-            };
+            let colour = usize::from(parsed.bth.flags & COLOUR != 0);
+            let cell = counts.cell_of(from.index(), to.index(), colour);
+            count = Count::Passing { cell };
         }
         let out = downlinks[to.index()];
         let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
-        rewrite(frame, parsed, out_port.peer_mac, out_port.mac);
+        let (peer_mac, mac) = (out_port.peer_mac, out_port.mac);
+        self.learn_port(in_port, frame, parsed, (out, peer_mac), Nanos::NEVER);
+        rewrite(frame, parsed, peer_mac, mac);
         let priority = self.priority_of(frame, parsed);
         Ok(Decision::Forward(Way {
             port: out,
@@ -466,14 +450,15 @@ impl<T: Token> Switch<T> {
     }
 
     /// To a host of this leaf.
-    #[inline(always)]
     fn deliver(
         &mut self,
+        in_port: usize,
         host: u16,
         frame: &mut [u8],
         parsed: &Parsed,
     ) -> Result<Decision, DropReason> {
         let Host { mac, port } = self.hosts[usize::from(host)];
+        self.learn_port(in_port, frame, parsed, (port, mac), Nanos::NEVER);
         rewrite(frame, parsed, mac, self.ports[port].mac);
         Ok(Decision::Forward(Way::plain(
             port,
@@ -482,7 +467,6 @@ impl<T: Token> Switch<T> {
     }
 
     /// The priority that a packet asks for; never that of the measured flow.
-    #[inline(always)]
     pub(crate) fn priority_of(&self, frame: &[u8], parsed: &Parsed) -> u8 {
         let network = usize::from(parsed.network);
         match &self.pcp_priority {
@@ -517,8 +501,8 @@ impl<T: Token> Switch<T> {
                     self.close_window(now, sink);
                 }
             }
-            (Count::Passing { from, to, colour }, State::Spine(spine)) => {
-                spine.counts.count(from, to, colour, queued);
+            (Count::Passing { cell }, State::Spine(spine)) => {
+                spine.counts.count(cell, 1, u32::from(queued));
             }
             (Count::Marked { .. }, State::Spine(_)) | (Count::Passing { .. }, State::Leaf(_)) => {}
         }

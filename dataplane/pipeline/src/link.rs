@@ -93,10 +93,10 @@ impl<T: Token> Switch<T> {
         spreads: bool,
         sink: &mut S,
     ) {
-        if self.queues.is_up(index) == up {
+        if self.exit.queues.is_up(index) == up {
             return;
         }
-        self.queues.set_up(index, up);
+        self.exit.queues.set_up(index, up);
         let kind = self.ports[index].kind;
         // A host has one link: waiting to use it would lose what could be delivered.
         match (up, kind) {
@@ -109,7 +109,7 @@ impl<T: Token> Switch<T> {
         }
         // First routing forgets the link, then its packets are routed again.
         self.link_changed(now, index, sink);
-        while let Some((mut token, priority)) = self.queues.flush(index) {
+        while let Some((mut token, priority)) = self.exit.queues.flush(index) {
             self.counters.queued -= 1;
             match spreads
                 .then(|| self.other_way(&mut token, priority))
@@ -157,7 +157,7 @@ impl<T: Token> Switch<T> {
             Kind::Ports | Kind::Plain | Kind::Fragment | Kind::Arp => false,
         };
         let hash = hash_of(frame, &parsed);
-        let queues = &self.queues;
+        let queues = &self.exit.queues;
         let spine = if is_sprayed {
             sprayer.choose(
                 to,

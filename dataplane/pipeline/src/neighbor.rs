@@ -210,6 +210,12 @@ impl Neighbors {
         Learned::Known
     }
 
+    /// The MAC address that `address` has, and until when it need not be asked for again.
+    pub fn fresh(&self, address: Address) -> Option<(MacAddr, Nanos)> {
+        let entry = &self.entries[self.find(address)?];
+        Some((entry.mac?, entry.told_at.plus(self.age_ns)))
+    }
+
     /// How to reach `address` behind `port` now. An ask that is told to be made counts as made.
     #[inline]
     pub fn way(&mut self, now: Nanos, port: usize, address: Address) -> Way {

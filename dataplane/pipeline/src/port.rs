@@ -4,6 +4,8 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+use std::hint::select_unpredictable;
+
 use crate::busy::Busy;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
@@ -23,53 +25,69 @@ struct Node<T> {
     next: u32,
 }
 
-/// The queues and the shaper of one port: three cache lines that every packet needs, in order, and
+/// The queues and the shaper of one port: the cache lines that every packet needs, in order, and
 /// what is counted behind them.
 #[repr(C, align(64))]
 struct Egress {
-    bytes: [u64; PRIORITIES],
-    head: [u32; PRIORITIES],
-    tail: [u32; PRIORITIES],
-    /// The sum of `bytes`.
-    backlog_bytes: u64,
+    /// Bytes by priority, and in all.
+    bytes: [u64; PRIORITIES + 1],
     /// When the link will be free, in picoseconds.
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
-    packets: u32,
+    /// The longest frame that is taken: none at all while the link is down.
     frame_max_bytes: u32,
     /// Bit p: queue p has packets.
-    busy: u8,
-    up: bool,
+    busy: u32,
+    /// First and last packet by priority.
+    ends: [(u32, u32); PRIORITIES],
     counters: PortCounters,
+    frame_max_bytes_up: u32,
 }
+
+/// The place in [`Egress::bytes`] of all bytes together.
+const ALL: usize = PRIORITIES;
 
 impl Egress {
     /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
     #[inline(never)]
     fn depth_bytes(&self, priority: u8) -> u64 {
-        self.bytes[usize::from(priority)..].iter().sum()
+        self.bytes[usize::from(priority)..ALL].iter().sum()
+    }
+
+    fn is_up(&self) -> bool {
+        self.frame_max_bytes > 0
+    }
+
+    /// Why a frame of `len` bytes is too long.
+    #[cold]
+    fn refusal(&self) -> DropReason {
+        if self.is_up() {
+            DropReason::Oversize
+        } else {
+            DropReason::LinkDown
+        }
+    }
+
+    /// The highest priority that has packets, if any has.
+    #[inline(always)]
+    fn highest(&self) -> usize {
+        (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1)
     }
 
     /// Takes the first packet of the highest priority.
-    #[inline(always)]
     fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
-        if self.busy == 0 {
-            return None;
-        }
-        let queue = 7 - self.busy.leading_zeros() as usize;
-        let index = self.head[queue];
-        let node = &mut nodes[index as usize];
-        let len = node.len;
+        let queue = self.highest();
+        let index = self.ends[queue].0;
+        let node = nodes.get_mut(index as usize)?;
+        let (len, next) = (node.len, node.next);
         let token = node.token.take();
-        self.head[queue] = node.next;
-        // The tail of an empty queue is never read: the next packet becomes its head as well.
-        self.busy &= !(u8::from(node.next == NONE) << queue);
+        self.ends[queue].0 = next;
+        self.busy &= !(u32::from(next == NONE) << queue);
         node.next = *free;
         *free = index;
         self.bytes[queue] -= u64::from(len);
-        self.backlog_bytes -= u64::from(len);
-        self.packets -= 1;
+        self.bytes[ALL] -= u64::from(len);
         token.map(|token| (token, len))
     }
 }
@@ -99,17 +117,14 @@ impl<T> Queues<T> {
             .collect();
         let ports: Vec<Egress> = ports
             .map(|(rate_bps, frame_max_bytes)| Egress {
-                bytes: [0; PRIORITIES],
-                head: [NONE; PRIORITIES],
-                tail: [NONE; PRIORITIES],
-                backlog_bytes: 0,
+                bytes: [0; PRIORITIES + 1],
+                ends: [(NONE, NONE); PRIORITIES],
                 free_at_ps: 0,
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-                packets: 0,
                 frame_max_bytes,
                 busy: 0,
-                up: true,
                 counters: PortCounters::default(),
+                frame_max_bytes_up: frame_max_bytes,
             })
             .collect();
         Queues {
@@ -128,10 +143,26 @@ impl<T> Queues<T> {
     pub fn depth_bytes(&self, port: usize, priority: u8) -> u64 {
         let egress = &self.ports[port];
         match priority {
-            0 => egress.backlog_bytes,
+            0 => egress.bytes[ALL],
             MEASURED => egress.bytes[usize::from(MEASURED)],
             _ => egress.depth_bytes(priority),
         }
+    }
+
+    /// The place of such a depth among a port's sums, if it is one of them.
+    #[inline(always)]
+    pub(crate) fn depth_place(priority: u8) -> Option<usize> {
+        match priority {
+            0 => Some(ALL),
+            MEASURED => Some(usize::from(MEASURED)),
+            _ => None,
+        }
+    }
+
+    /// The sum at `place` of `port`.
+    #[inline(always)]
+    pub(crate) fn depth_at(&self, port: usize, place: usize) -> u64 {
+        self.ports[port].bytes[place]
     }
 
     /// Bytes queued on `port` at `priority` alone.
@@ -150,60 +181,97 @@ impl<T> Queues<T> {
         len: u32,
     ) -> Result<(), (T, DropReason)> {
         let egress = &mut self.ports[port];
-        let queue = usize::from(priority);
-        if !egress.up {
-            return Err((token, DropReason::LinkDown));
-        }
+        let queue = usize::from(priority) & (PRIORITIES - 1);
         if len > egress.frame_max_bytes {
-            return Err((token, DropReason::Oversize));
+            return Err((token, egress.refusal()));
         }
-        if egress.bytes[queue] + u64::from(len) > self.limit_bytes {
+        let depth = egress.bytes[queue] + u64::from(len);
+        if depth > self.limit_bytes {
             egress.counters.tail_drops[queue] += 1;
             return Err((token, DropReason::TailDrop));
         }
         let index = self.free;
-        let Some(node) = self.nodes.get_mut(index as usize) else {
+        let Some(next) = self.nodes.get(index as usize).map(|node| node.next) else {
             return Err((token, DropReason::QueueMemory));
         };
-        self.free = node.next;
-        *node = Node {
-            token: Some(token),
-            len,
-            next: NONE,
-        };
-        if egress.busy >> queue & 1 == 0 {
-            egress.head[queue] = index;
-        } else {
-            self.nodes[egress.tail[queue] as usize].next = index;
+        self.free = next;
+        let (first, last) = &mut egress.ends[queue];
+        // Whether a queue is empty cannot be predicted: it is linked behind its last packet or,
+        // if there is none, behind itself, which is mended below.
+        let is_empty = egress.busy >> queue & 1 == 0;
+        let before = select_unpredictable(is_empty, index, *last);
+        *first = select_unpredictable(is_empty, index, *first);
+        *last = index;
+        if let Some(before) = self.nodes.get_mut(before as usize) {
+            before.next = index;
         }
-        egress.tail[queue] = index;
+        let node = &mut self.nodes[index as usize];
+        // A free node holds nothing: nothing is forgotten, and the compiler need not look.
+        std::mem::forget(node.token.replace(token));
+        node.len = len;
+        node.next = NONE;
         egress.busy |= 1 << queue;
         self.busy.insert(port);
-        egress.bytes[queue] += u64::from(len);
-        egress.packets += 1;
+        egress.bytes[queue] = depth;
+        egress.bytes[ALL] += u64::from(len);
         egress.counters.enqueued += 1;
-        egress.backlog_bytes += u64::from(len);
         let most = &mut egress.counters.backlog_bytes_max;
-        *most = (*most).max(egress.backlog_bytes);
+        *most = (*most).max(egress.bytes[ALL]);
         Ok(())
     }
 
-    /// The next packet that may leave `port` at `now`: highest priority first, at line rate.
-    #[inline]
-    pub fn dequeue(&mut self, now: Nanos, port: usize) -> Option<T> {
-        let now_ps = now.0.saturating_mul(1000);
+    /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
+    /// `room` packets. Returns how many.
+    #[inline(always)]
+    pub fn dequeue(
+        &mut self,
+        now: Nanos,
+        port: usize,
+        room: usize,
+        mut take: impl FnMut(T),
+    ) -> usize {
         let egress = &mut self.ports[port];
-        if egress.busy == 0 || egress.free_at_ps > now_ps {
-            return None;
+        if egress.busy == 0 {
+            return 0;
         }
-        let (token, len) = egress.pop(&mut self.nodes, &mut self.free)?;
+        let now_ps = now.0.saturating_mul(1000);
         // A port that was polled late may send what it missed, but no more than the slack.
-        let start = egress.free_at_ps.max(now_ps.saturating_sub(self.slack_ps));
-        egress.free_at_ps =
-            start + ((u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8);
-        egress.counters.tx_packets += 1;
-        egress.counters.tx_bytes += u64::from(len);
-        Some(token)
+        let earliest_ps = now_ps.saturating_sub(self.slack_ps);
+        let (mut sent, mut sent_bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
+        while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
+            let queue = egress.highest();
+            let first = egress.ends[queue].0;
+            // The packets that leave are linked already: they become free nodes as they are.
+            let (mut next, mut last, mut bytes) = (first, first, 0);
+            while sent < room
+                && free_at_ps <= now_ps
+                && let Some(node) = self.nodes.get_mut(next as usize)
+            {
+                (last, next) = (next, node.next);
+                let len = node.len;
+                let cost_ps = (u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
+                free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
+                bytes += u64::from(len);
+                sent += 1;
+                if let Some(token) = node.token.take() {
+                    take(token);
+                }
+            }
+            if let Some(node) = self.nodes.get_mut(last as usize) {
+                node.next = self.free;
+                self.free = first;
+            }
+            egress.ends[queue].0 = next;
+            // The end of an empty queue is never read: the next packet becomes its head as well.
+            egress.busy &= !(u32::from(next == NONE) << queue);
+            egress.bytes[queue] -= bytes;
+            egress.bytes[ALL] -= bytes;
+            sent_bytes += bytes;
+        }
+        egress.free_at_ps = free_at_ps;
+        egress.counters.tx_packets += sent as u64;
+        egress.counters.tx_bytes += sent_bytes;
+        sent
     }
 
     /// When [`Queues::dequeue`] will next give a packet of `port`; `None` while it is empty.
@@ -235,30 +303,38 @@ impl<T> Queues<T> {
     /// Whether the link of `port` is up.
     #[inline(always)]
     pub fn is_up(&self, port: usize) -> bool {
-        self.ports[port].up
+        self.ports[port].is_up()
     }
 
     /// Takes the link of `port` up or down. What a dead link has queued waits for
     /// [`Queues::flush`].
     pub fn set_up(&mut self, port: usize, up: bool) {
-        self.ports[port].up = up;
+        let egress = &mut self.ports[port];
+        egress.frame_max_bytes = if up { egress.frame_max_bytes_up } else { 0 };
     }
 
     /// The next packet that is queued on a port which is down, and its priority.
     pub fn flush(&mut self, port: usize) -> Option<(T, u8)> {
         let egress = &mut self.ports[port];
-        if egress.up || egress.busy == 0 {
+        if egress.is_up() || egress.busy == 0 {
             return None;
         }
-        let priority = 7 - egress.busy.leading_zeros() as u8;
+        let priority = 31 - egress.busy.leading_zeros() as u8;
         let (token, _) = egress.pop(&mut self.nodes, &mut self.free)?;
         egress.counters.flushed += 1;
         Some((token, priority))
     }
 
-    /// Packets queued on `port`.
-    pub fn queued(&self, port: usize) -> u32 {
-        self.ports[port].packets
+    /// Packets queued on `port`; they are counted one by one.
+    pub fn queued(&self, port: usize) -> u64 {
+        let egress = &self.ports[port];
+        let queues = (0..PRIORITIES).filter(|queue| egress.busy >> queue & 1 == 1);
+        let first = queues.map(|queue| egress.ends[queue].0);
+        let next = |&at: &u32| self.nodes.get(at as usize).map(|node| node.next);
+        first
+            .flat_map(|first| std::iter::successors(Some(first), next))
+            .filter(|&at| at != NONE)
+            .count() as u64
     }
 
     /// Counters of `port`.
@@ -267,19 +343,19 @@ impl<T> Queues<T> {
         &self.ports[port].counters
     }
 
-    /// Counts a received packet of `port`.
+    /// Counts received packets of `port`.
     #[inline(always)]
-    pub fn count_received(&mut self, port: usize, len: u32) {
+    pub fn count_received(&mut self, port: usize, packets: u64, bytes: u64) {
         let counters = &mut self.ports[port].counters;
-        counters.rx_packets += 1;
-        counters.rx_bytes += u64::from(len);
+        counters.rx_packets += packets;
+        counters.rx_bytes += bytes;
     }
 
     /// The conservation law of every port.
     pub fn is_conserved(&self) -> bool {
-        self.ports.iter().all(|egress| {
-            let c = &egress.counters;
-            c.enqueued == c.tx_packets + c.flushed + u64::from(egress.packets)
+        (0..self.ports.len()).all(|port| {
+            let c = &self.ports[port].counters;
+            c.enqueued == c.tx_packets + c.flushed + self.queued(port)
         })
     }
 }
@@ -287,6 +363,12 @@ impl<T> Queues<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn next(queues: &mut Queues<u32>, now: u64) -> Option<u32> {
+        let mut next = None;
+        queues.dequeue(Nanos(now), 0, 1, |token| next = Some(token));
+        next
+    }
 
     fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
         let config = QueueConfig {
@@ -310,7 +392,7 @@ mod tests {
         for (token, priority) in [(1, 0), (2, 7), (3, 3), (4, 7), (5, 0)] {
             q.enqueue(0, priority, token, 100).unwrap();
         }
-        let out: Vec<u32> = std::iter::from_fn(|| q.dequeue(Nanos(1_000_000), 0)).collect();
+        let out: Vec<u32> = std::iter::from_fn(|| next(&mut q, 1_000_000)).collect();
         assert_eq!(out, [2, 4, 3, 1, 5]);
         assert!(q.is_conserved());
     }
@@ -324,7 +406,7 @@ mod tests {
         }
         let mut sent = 0;
         for now in 0..50_000 {
-            while q.dequeue(Nanos(now), 0).is_some() {
+            while next(&mut q, now).is_some() {
                 sent += 1;
             }
         }
@@ -339,7 +421,7 @@ mod tests {
         for token in 0..100 {
             q.enqueue(0, 0, token, 976).unwrap();
         }
-        let burst = std::iter::from_fn(|| q.dequeue(Nanos(1_000_000), 0)).count();
+        let burst = std::iter::from_fn(|| next(&mut q, 1_000_000)).count();
         assert_eq!(
             burst, 4,
             "three that were missed within 3 us of slack, and the one due now"

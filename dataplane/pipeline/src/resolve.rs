@@ -65,7 +65,13 @@ impl<T: Token> Switch<T> {
         if !is_learned || !is_station || mac == self.ports[port].mac {
             return;
         }
+        let before = self.gateway.neighbors.fresh(address);
         match self.gateway.neighbors.learn(now, port, address, mac) {
+            // What is known of flows to this port may name another MAC address.
+            Learned::Known if before.is_none_or(|(before, _)| before != mac) => {
+                let version = &mut self.ports[port].version;
+                *version = version.wrapping_add(1);
+            }
             Learned::Known => {}
             Learned::Full => self.counters.note(Note::NeighborsFull),
         }
@@ -92,7 +98,7 @@ impl<T: Token> Switch<T> {
     pub(crate) fn deliver_learned<S: Sink<T>>(
         &mut self,
         now: Nanos,
-        port: u16,
+        (in_port, port): (usize, u16),
         frame: &mut [u8],
         parsed: &Parsed,
         sink: &mut S,
@@ -103,6 +109,9 @@ impl<T: Token> Switch<T> {
         let port = usize::from(port);
         let mac = self.reach(now, port, parsed.destination, sink);
         let mac = mac.ok_or(DropReason::UnresolvedNeighbor)?;
+        if let Some((_, until)) = self.gateway.neighbors.fresh(parsed.destination) {
+            self.learn_port(in_port, frame, parsed, (port, mac), until);
+        }
         rewrite(frame, parsed, mac, self.ports[port].mac);
         Ok(Decision::Forward(Way::plain(
             port,

@@ -172,6 +172,14 @@ impl Length {
 }
 
 impl RouteTable {
+    /// The leaf that an address is behind, if it is another leaf.
+    pub fn leaf_of(&self, address: Address) -> Option<LeafId> {
+        match self.lookup(address) {
+            Some(NextHop::Leaf(leaf)) => Some(leaf),
+            Some(NextHop::Host(_) | NextHop::Port(_) | NextHop::Spine(_)) | None => None,
+        }
+    }
+
     /// Builds the table; of two routes with one prefix the first counts.
     pub fn new(routes: &[Route]) -> RouteTable {
         let mut lens: Vec<u8> = routes.iter().map(|r| r.prefix.len).collect();

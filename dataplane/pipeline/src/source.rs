@@ -3,6 +3,8 @@
 //! Hosts announce flows; the leaf measures one at a time ([`crate::announced`] says which). The
 //! announcement is a hint only: marking starts and ends by what the leaf itself sees.
 
+use packet::bth::{COLOUR, MARK};
+use packet::head::Head;
 use packet::message::{FLAG_FIRST_UNKNOWN, FLAG_RESPONSES, Header};
 use packet::{Psn, Space};
 
@@ -46,6 +48,8 @@ pub struct Window {
 pub struct Open {
     /// What its close will tell.
     pub window: Window,
+    /// Mark and colour as its packets carry them.
+    mark_bits: u8,
     port: PortId,
     /// The announcement as the host made it.
     announced: Header,
@@ -85,10 +89,44 @@ pub enum Class {
     },
 }
 
+/// What tells packets of a window by their words alone: addresses, QPN, and above it port and PSN
+/// space.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Sign(u64, u64);
+
+impl Sign {
+    /// That of no packet: no QPN has so many bits.
+    const NONE: Sign = Sign(0, u64::MAX);
+
+    #[inline(always)]
+    fn new(words: (u64, u32), port: PortId, is_response: bool) -> Sign {
+        let place = u64::from(port.0) << 32 | u64::from(is_response) << 48;
+        Sign(words.0, u64::from(words.1) | place)
+    }
+
+    fn of(key: &FlowKey, port: PortId) -> Sign {
+        let words = Head::words(key.source, key.destination, key.qpn);
+        let is_response = key.space == Space::Responses;
+        words.map_or(Sign::NONE, |words| Sign::new(words, port, is_response))
+    }
+}
+
+/// What a run of packets is to the measurement.
+pub(crate) enum Part<'a> {
+    /// Nothing.
+    None,
+    /// Perhaps an announced flow, that is followed.
+    Followed(&'a mut Announcements),
+    /// The open window.
+    Window(&'a mut Open, Mark),
+}
+
 /// State of a source leaf.
 pub struct Source {
-    announced: Announcements,
+    /// The packets of the open window.
+    sign: Sign,
     open: Option<Box<Open>>,
+    announced: Announcements,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
     /// At most [`CLOSING_MAX`].
@@ -107,10 +145,12 @@ impl Source {
     /// measures nothing yet.
     pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
         Source {
+            sign: Sign::NONE,
             announced: Announcements::new(ports, usize::from(leaves)),
             open: None,
             spare: Some(Box::new(Open {
                 window: blank(),
+                mark_bits: MARK,
                 port: PortId(0),
                 announced: blank().header,
                 track: Track::new(None, 0),
@@ -243,6 +283,25 @@ impl Source {
         Class::Plain
     }
 
+    /// What counted packets with these words are to the measurement. `None` if the next one must go
+    /// the whole way: the first that is marked gives the window's messages their looks.
+    #[inline(always)]
+    pub(crate) fn part(&mut self, port: PortId, leaf: LeafId, head: &Head) -> Option<Part<'_>> {
+        let words = (head.addresses, head.flow & 0x00ff_ffff);
+        let sign = Sign::new(words, port, head.opcode.is_response());
+        if sign == self.sign
+            && let Some(open) = &mut self.open
+        {
+            let is_dressed = open.window.marked > 0;
+            return is_dressed.then_some(Part::Window(open, self.mark));
+        }
+        Some(if self.announced.has(port, leaf) {
+            Part::Followed(&mut self.announced)
+        } else {
+            Part::None
+        })
+    }
+
     /// The host port and destination whose flow should be measured next, if no window is open; a
     /// destination to which `spines_to` knows no spine has to wait, and holds up nobody.
     pub fn select(
@@ -324,6 +383,11 @@ impl Source {
                 sent: [0; FANOUT_MAX],
                 marked: 0,
             },
+            mark_bits: if self.epoch & 1 == 1 {
+                MARK | COLOUR
+            } else {
+                MARK
+            },
             port,
             announced: flow.header,
             track: Track::new(first, packets),
@@ -332,6 +396,7 @@ impl Source {
             opened_at: now,
             last_at: now,
         };
+        self.sign = Sign::of(&open.window.key, port);
         self.announced.take_turn(port, leaf);
         counters.note(Note::WindowsOpened);
         Some(self.open.insert(open))
@@ -341,8 +406,7 @@ impl Source {
     #[inline(always)]
     pub fn count_sent(&mut self, spine: usize) {
         if let Some(open) = &mut self.open {
-            open.window.sent[spine] = open.window.sent[spine].wrapping_add(1);
-            open.window.marked += 1;
+            open.count_sent(spine);
         }
     }
 
@@ -379,6 +443,7 @@ impl Source {
         let Some(open) = self.open.take() else {
             return;
         };
+        self.sign = Sign::NONE;
         counters.note(Note::WindowsClosed);
         let is_silent = self.is_silent(now, &open);
         let (port, leaf) = (open.port, open.window.leaf);
@@ -425,8 +490,40 @@ impl Source {
 }
 
 impl Open {
+    /// What a marked packet of the window carries.
+    pub(crate) fn mark_bits(&self) -> u8 {
+        self.mark_bits
+    }
+
+    /// Counts a marked packet that was queued towards `spine`.
     #[inline(always)]
-    fn classify(&mut self, now: Nanos, psn: Psn, mark: Mark, counters: &mut Counters) -> Class {
+    pub(crate) fn count_sent(&mut self, spine: usize) {
+        let sent = &mut self.window.sent[spine & (FANOUT_MAX - 1)];
+        *sent = sent.wrapping_add(1);
+        self.window.marked += 1;
+    }
+
+    /// Takes the flow's next packet, if it is the one that is due and not the window's last: it is to be
+    /// marked. False, and nothing has happened, for any other.
+    #[inline(always)]
+    pub(crate) fn step(&mut self, now: Nanos, psn: Psn) -> bool {
+        let is_next = self.track.step(psn);
+        if is_next {
+            self.last_at = now;
+            self.seen.step();
+        }
+        is_next
+    }
+
+    /// What a packet of the flow is to the window.
+    #[inline(never)]
+    pub(crate) fn classify(
+        &mut self,
+        now: Nanos,
+        psn: Psn,
+        mark: Mark,
+        counters: &mut Counters,
+    ) -> Class {
         match self.track.place(psn) {
             Place::Ahead { step, is_last } => {
                 self.last_at = now;

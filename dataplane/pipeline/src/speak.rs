@@ -169,7 +169,7 @@ impl<T: Token> Switch<T> {
             };
             let port = spine.downlinks[leaf];
             // A disabled link still tells: the leaf must learn that it is not to be used.
-            if port != NO_PORT && self.queues.is_up(port) {
+            if port != NO_PORT && self.exit.queues.is_up(port) {
                 self.send(
                     port,
                     MEASURED,

@@ -42,21 +42,25 @@ impl SpineCounts {
         size_of_val(&self.cells[..])
     }
 
+    /// The number of the counts of such packets.
     #[inline(always)]
-    fn cell(&mut self, from: usize, to: usize, colour: usize) -> &mut Cell {
-        &mut self.cells[(from * self.leaves + to) * 2 + colour]
+    pub fn cell_of(&self, from: usize, to: usize, colour: usize) -> usize {
+        (from * self.leaves + to) * 2 + colour
     }
 
-    /// A marked packet passed, or was dropped in the spine's own queue.
+    fn cell(&mut self, from: usize, to: usize, colour: usize) -> &mut Cell {
+        let cell = self.cell_of(from, to, colour);
+        &mut self.cells[cell]
+    }
+
+    /// Of the counts `cell` so many marked packets came, of which so many were queued and the others
+    /// dropped in the spine's own queue.
     #[inline(always)]
-    pub fn count(&mut self, from: usize, to: usize, colour: usize, queued: bool) {
-        let cell = self.cell(from, to, colour);
-        cell.received = cell.received.wrapping_add(1);
-        if queued {
-            cell.sent = cell.sent.wrapping_add(1);
-        } else {
-            cell.dropped = cell.dropped.wrapping_add(1);
-        }
+    pub fn count(&mut self, cell: usize, received: u32, queued: u32) {
+        let cell = &mut self.cells[cell];
+        cell.received = cell.received.wrapping_add(received);
+        cell.sent = cell.sent.wrapping_add(queued);
+        cell.dropped = cell.dropped.wrapping_add(received - queued);
     }
 
     /// An open passed: its window's counts begin at zero.
@@ -124,7 +128,7 @@ mod tests {
     #[test]
     fn a_window_is_counted_between_its_open_and_close() {
         let mut counts = SpineCounts::new(3, 4);
-        counts.count(0, 1, 1, true);
+        counts.count(counts.cell_of(0, 1, 1), 1, 1);
         assert_eq!(
             counts.close(0, 1, window(1, 100), 0),
             None,
@@ -133,10 +137,10 @@ mod tests {
         counts.open(0, 1, window(1, 100));
         counts.open(0, 1, window(1, 100));
         for n in 0..10 {
-            counts.count(0, 1, 1, n != 4);
+            counts.count(counts.cell_of(0, 1, 1), 1, u32::from(n != 4));
         }
-        counts.count(0, 1, 0, true);
-        counts.count(0, 2, 1, true);
+        counts.count(counts.cell_of(0, 1, 0), 1, 1);
+        counts.count(counts.cell_of(0, 2, 1), 1, 1);
         let hop = Hop {
             spine: 3,
             received: 10,
@@ -145,7 +149,7 @@ mod tests {
         };
         assert_eq!(counts.close(0, 1, window(1, 100), 0), Some(hop));
         // The open of the next window of this colour is lost before this spine.
-        counts.count(0, 1, 1, true);
+        counts.count(counts.cell_of(0, 1, 1), 1, 1);
         assert_eq!(
             counts.close(0, 1, window(1, 100), 1),
             Some(hop),

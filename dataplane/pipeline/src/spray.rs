@@ -6,6 +6,8 @@
 //! to the uplink that has carried fewer marked packets to that destination keeps them within a
 //! few packets of each other (two choices on a growing load, whose gap does not grow).
 
+use std::hint::select_unpredictable;
+
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -35,28 +37,46 @@ pub enum Tie {
     FewestMeasured,
 }
 
+/// What waits for the uplinks. A trait, and not a closure, so that it is compiled into the choice.
+pub trait Depths {
+    /// Bytes queued towards `spine` that the packet would wait for.
+    fn depth_bytes(&self, spine: usize) -> u64;
+}
+
+impl<F: Fn(usize) -> u64> Depths for F {
+    #[inline(always)]
+    fn depth_bytes(&self, spine: usize) -> u64 {
+        self(spine)
+    }
+}
+
 /// The usable uplinks towards one destination leaf.
 #[derive(Clone)]
 struct Usable {
-    spines: [u8; FANOUT_MAX],
     count: u32,
     next: u32,
+    spines: [u8; FANOUT_MAX],
     /// Marked packets sent towards this destination, by spine; kept across windows.
-    measured: Box<[u32]>,
+    measured: [u32; FANOUT_MAX],
 }
 
 impl Usable {
+    /// The usable spine number `place`.
+    #[inline(always)]
+    fn spine(&self, place: u32) -> usize {
+        usize::from(self.spines[place as usize & (FANOUT_MAX - 1)])
+    }
+
     /// The uplink of least depth, from place `start` on; of equal ones the first or, `by_count`, the
     /// one that has carried fewer marked packets.
     #[inline(never)]
-    fn shortest(&self, start: u32, by_count: bool, depth_bytes: impl Fn(usize) -> u64) -> usize {
-        let spine = |place: u32| usize::from(self.spines[place as usize & (FANOUT_MAX - 1)]);
-        let mut best = spine(start);
-        let mut best_depth = depth_bytes(best);
+    fn shortest(&self, start: u32, by_count: bool, depths: &impl Depths) -> usize {
+        let mut best = self.spine(start);
+        let mut best_depth = depths.depth_bytes(best);
         for place in start + 1..start + self.count {
             let is_beyond = place >= self.count;
-            let candidate = spine(if is_beyond { place - self.count } else { place });
-            let depth = depth_bytes(candidate);
+            let candidate = self.spine(if is_beyond { place - self.count } else { place });
+            let depth = depths.depth_bytes(candidate);
             let gap = self.measured[candidate].wrapping_sub(self.measured[best]) as i32;
             if depth < best_depth || depth == best_depth && by_count && gap < 0 {
                 (best, best_depth) = (candidate, depth);
@@ -75,13 +95,13 @@ pub struct Sprayer {
 }
 
 impl Sprayer {
-    /// A sprayer for a fabric of `leaves` and `spines` that may use nothing yet.
-    pub fn new(policy: Policy, tie: Tie, leaves: u16, spines: u16, seed: u64) -> Sprayer {
+    /// A sprayer towards `leaves` that may use nothing yet.
+    pub fn new(policy: Policy, tie: Tie, leaves: u16, seed: u64) -> Sprayer {
         let nothing = Usable {
             spines: [0; FANOUT_MAX],
             count: 0,
             next: 0,
-            measured: vec![0; usize::from(spines)].into(),
+            measured: [0; FANOUT_MAX],
         };
         Sprayer {
             policy,
@@ -121,61 +141,31 @@ impl Sprayer {
     /// Counts a marked packet towards `leaf` over `spine`.
     #[inline(always)]
     pub fn count_measured(&mut self, leaf: LeafId, spine: usize) {
-        let count = &mut self.towards[leaf.index()].measured[spine];
+        let count = &mut self.towards[leaf.index()].measured[spine & (FANOUT_MAX - 1)];
         *count = count.wrapping_add(1);
     }
 
-    /// The spine for a packet towards `leaf`, by the policy. `depth_bytes` tells a spine's queue;
-    /// `measured` says whether the packet belongs to the measured flow; `flow_hash` tells
-    /// the packet's flow for [`Policy::Ecmp`]. `None` when no uplink is usable.
+    /// What chooses the spine for packets towards `leaf`.
+    #[inline(always)]
+    pub fn toward(&mut self, leaf: LeafId) -> Choice<'_> {
+        Choice {
+            policy: self.policy,
+            tie: self.tie,
+            towards: &mut self.towards[leaf.index()],
+            random: &mut self.random,
+        }
+    }
+
+    /// The spine for one packet towards `leaf`: [`Choice::next`].
     #[inline(always)]
     pub fn choose(
         &mut self,
         leaf: LeafId,
         measured: bool,
         flow_hash: impl FnOnce() -> u64,
-        depth_bytes: impl Fn(usize) -> u64,
+        depths: impl Depths,
     ) -> Option<usize> {
-        let towards = &mut self.towards[leaf.index()];
-        let count = towards.count;
-        if count <= 1 {
-            return (count == 1).then(|| usize::from(towards.spines[0]));
-        }
-        let spine = |place: u32| usize::from(towards.spines[place as usize & (FANOUT_MAX - 1)]);
-        Some(match self.policy {
-            Policy::Ecmp => spine(scale(flow_hash() >> 32, count)),
-            Policy::Random => spine(scale(u64::from(self.random.next_u32()), count)),
-            Policy::RoundRobin => {
-                towards.next = if towards.next + 1 >= count {
-                    0
-                } else {
-                    towards.next + 1
-                };
-                usize::from(towards.spines[towards.next as usize])
-            }
-            Policy::Jsq2 => {
-                // Two distinct places from one draw: the second skips the first.
-                let draw = self.random.next_u64();
-                let first = scale(draw & 0xffff_ffff, count);
-                let second = scale(draw >> 32, count - 1);
-                let second = second + u32::from(second >= first);
-                let (a, b) = (spine(first), spine(second));
-                let (depth_a, depth_b) = (depth_bytes(a), depth_bytes(b));
-                // The draw has ordered them at random, so "first" is a fair coin.
-                let counts = &towards.measured;
-                let fewer_b = (self.tie == Tie::FewestMeasured && measured)
-                    & ((counts[b].wrapping_sub(counts[a]) as i32) < 0);
-                // No branch: which of the two it is, nothing can predict.
-                let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & fewer_b);
-                a ^ ((a ^ b) & usize::from(takes_b).wrapping_neg())
-            }
-            Policy::Jsq => {
-                // From a random start, so that equal queues share.
-                let start = scale(u64::from(self.random.next_u32()), count);
-                let by_count = self.tie == Tie::FewestMeasured && measured;
-                towards.shortest(start, by_count, &depth_bytes)
-            }
-        })
+        self.toward(leaf).next(measured, flow_hash, depths)
     }
 
     /// The spine of a packet that must keep to one path, whatever the policy.
@@ -184,6 +174,99 @@ impl Sprayer {
         let towards = &self.towards[leaf.index()];
         (towards.count > 0)
             .then(|| usize::from(towards.spines[scale(flow_hash >> 32, towards.count) as usize]))
+    }
+}
+
+/// The choice of a spine towards one leaf.
+pub struct Choice<'a> {
+    policy: Policy,
+    tie: Tie,
+    towards: &'a mut Usable,
+    random: &'a mut Xoshiro256PlusPlus,
+}
+
+impl Choice<'_> {
+    /// The spine for the next packet, by the policy. `depths` tells a spine's queue; `measured` says
+    /// whether the packet belongs to the measured flow; `flow_hash` tells the packet's flow for
+    /// [`Policy::Ecmp`]. `None` when no uplink is usable.
+    #[inline(always)]
+    pub fn next(
+        &mut self,
+        measured: bool,
+        flow_hash: impl FnOnce() -> u64,
+        depths: impl Depths,
+    ) -> Option<usize> {
+        if self.is_of_two() {
+            return Some(self.shorter_of_two(measured, &depths));
+        }
+        self.other(measured, flow_hash, depths)
+    }
+
+    /// Whether the choice is [`Choice::shorter_of_two`].
+    #[inline(always)]
+    pub(crate) fn is_of_two(&self) -> bool {
+        self.policy == Policy::Jsq2 && self.towards.count > 1
+    }
+
+    /// The shorter of two random ones, of at least two.
+    #[inline(always)]
+    pub(crate) fn shorter_of_two(&mut self, measured: bool, depths: &impl Depths) -> usize {
+        // Two distinct places from one draw: the second skips the first.
+        let draw = self.random.next_u64();
+        let towards = &*self.towards;
+        let first = scale(draw & 0xffff_ffff, towards.count);
+        let second = scale(draw >> 32, towards.count - 1);
+        let second = second + u32::from(second >= first);
+        let (a, b) = (towards.spine(first), towards.spine(second));
+        let (depth_a, depth_b) = (depths.depth_bytes(a), depths.depth_bytes(b));
+        // The draw has ordered them at random, so "first" is a fair coin. Which of the two it is,
+        // nothing can predict.
+        let count = |spine: usize| towards.measured[spine & (FANOUT_MAX - 1)];
+        let gap = i64::from(count(b).wrapping_sub(count(a)) as i32);
+        let by_count = (self.tie == Tie::FewestMeasured) & measured;
+        let by_gap = (gap < 0) & by_count;
+        let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & by_gap);
+        select_unpredictable(takes_b, b, a)
+    }
+
+    #[inline(never)]
+    fn other(
+        &mut self,
+        measured: bool,
+        flow_hash: impl FnOnce() -> u64,
+        depths: impl Depths,
+    ) -> Option<usize> {
+        let towards = &mut *self.towards;
+        let count = towards.count;
+        if count <= 1 {
+            return (count == 1).then(|| usize::from(towards.spines[0]));
+        }
+        Some(match self.policy {
+            Policy::Ecmp => towards.spine(scale(flow_hash() >> 32, count)),
+            Policy::Random => towards.spine(scale(u64::from(self.random.next_u32()), count)),
+            Policy::RoundRobin => {
+                towards.next = if towards.next + 1 >= count {
+                    0
+                } else {
+                    towards.next + 1
+                };
+                towards.spine(towards.next)
+            }
+            Policy::Jsq2 => self.shorter_of_two(measured, &depths),
+            Policy::Jsq => {
+                // From a random start, so that equal queues share.
+                let start = scale(u64::from(self.random.next_u32()), count);
+                let by_count = self.tie == Tie::FewestMeasured && measured;
+                towards.shortest(start, by_count, &depths)
+            }
+        })
+    }
+
+    /// Counts a marked packet over `spine`.
+    #[inline(always)]
+    pub fn count_measured(&mut self, spine: usize) {
+        let count = &mut self.towards.measured[spine & (FANOUT_MAX - 1)];
+        *count = count.wrapping_add(1);
     }
 }
 
@@ -211,7 +294,7 @@ mod tests {
     const LEAF: LeafId = LeafId(1);
 
     fn sprayer(policy: Policy, tie: Tie, k: usize) -> Sprayer {
-        let mut sprayer = Sprayer::new(policy, tie, 2, k as u16, 7);
+        let mut sprayer = Sprayer::new(policy, tie, 2, 7);
         sprayer.set_usable(LEAF, SpineSet::first(k));
         sprayer
     }

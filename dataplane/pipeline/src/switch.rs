@@ -5,10 +5,11 @@
 
 use packet::MacAddr;
 
-use crate::config::{Peer, PortKind, Role, SwitchConfig};
+use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::Destination;
 use crate::gateway::{self, Gateway};
+use crate::known::Known;
 use crate::link::Holds;
 use crate::link_state::LinkState;
 use crate::port::{MEASURED, Queues};
@@ -19,16 +20,71 @@ use crate::source::Source;
 use crate::spine::SpineCounts;
 use crate::spray::Sprayer;
 use crate::token::{Sink, Token};
-use crate::types::{LeafId, LeafSet, Nanos, PortId, SpineId, SpineSet};
+use crate::types::{FANOUT_MAX, LeafId, LeafSet, Nanos, PortId, SpineId, SpineSet};
 
 /// A port as the packet path sees it.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Port {
     pub(crate) kind: PortKind,
     pub(crate) mac: MacAddr,
     pub(crate) peer_mac: MacAddr,
+    /// Both as a frame has them: the neighbour's, its own.
+    pub(crate) macs: [u8; 12],
     pub(crate) accept_any_mac: bool,
     pub(crate) enabled: bool,
+    /// The number of the spine or leaf at its other end.
+    pub(crate) peer: u16,
+    /// Ports of one scope treat a flow alike: a host port is its own, a leaf's uplinks are one.
+    pub(crate) scope: u32,
+    /// Counts changes of MAC addresses of its neighbours.
+    pub(crate) version: u32,
+    /// The bits of a frame's first eight bytes that must be as in `link`: those of its own MAC
+    /// address or, where any will do, that of a group.
+    link_mask: u64,
+    link: u64,
+}
+
+/// Scope of a leaf's uplinks.
+const UPLINKS: u32 = u32::MAX;
+
+impl Port {
+    fn new(index: usize, config: &PortConfig, role: Role) -> Port {
+        let (peer, scope) = match (config.kind, role) {
+            (PortKind::Fabric(Peer::Spine(spine)), Role::Leaf(_)) => (spine.0, UPLINKS),
+            (PortKind::Fabric(Peer::Spine(spine)), Role::Spine(_)) => (spine.0, index as u32),
+            (PortKind::Fabric(Peer::Leaf(leaf)), _) => (leaf.0, index as u32),
+            (PortKind::Host, _) => (0, index as u32),
+        };
+        let [a, b, c, d, e, f] = config.mac.0;
+        let (link_mask, link) = if config.accept_any_mac {
+            (1, 0)
+        } else {
+            ((1 << 48) - 1, u64::from_le_bytes([a, b, c, d, e, f, 0, 0]))
+        };
+        let mut macs = [0; 12];
+        macs[..6].copy_from_slice(&config.peer_mac.0);
+        macs[6..].copy_from_slice(&config.mac.0);
+        Port {
+            macs,
+            kind: config.kind,
+            mac: config.mac,
+            peer_mac: config.peer_mac,
+            accept_any_mac: config.accept_any_mac,
+            enabled: true,
+            peer,
+            scope,
+            version: 0,
+            link_mask,
+            link,
+        }
+    }
+
+    /// Whether a frame that begins with these bytes is for the switch.
+    #[inline(always)]
+    pub(crate) fn takes(&self, link: u64) -> bool {
+        (link ^ self.link) & self.link_mask == 0
+    }
 }
 
 /// A host whose MAC address is configured, as the packet path sees it. No route leads to one whose
@@ -47,7 +103,7 @@ pub(crate) struct Leaf {
     pub(crate) destination: Destination,
     pub(crate) link_state: LinkState,
     /// Port of each spine.
-    pub(crate) uplinks: Vec<usize>,
+    pub(crate) uplinks: Box<[usize; FANOUT_MAX]>,
     /// Usable spines by destination leaf, as the sprayer has them.
     pub(crate) usable: Vec<SpineSet>,
 }
@@ -62,6 +118,49 @@ pub(crate) struct Spine {
     pub(crate) sequence: u32,
 }
 
+/// Where packets leave.
+pub(crate) struct Exit<T> {
+    pub(crate) queues: Queues<T>,
+    /// ECN marking, if any queue has it.
+    red: Option<Box<Red>>,
+}
+
+impl<T: Token> Exit<T> {
+    /// Queues a packet of `len` bytes, or counts why not. True when it is queued, which the caller
+    /// counts.
+    #[inline(always)]
+    pub(crate) fn enqueue<S: Sink<T>>(
+        &mut self,
+        (port, priority): (usize, u8),
+        mut token: T,
+        len: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        let is_marked = match &mut self.red {
+            None => false,
+            Some(red) => {
+                let depth = self.queues.queue_bytes(port, priority);
+                red.marks(port, usize::from(priority), depth)
+                    && packet::ecn::mark(token.header_mut())
+            }
+        };
+        match self.queues.enqueue(port, priority, token, len) {
+            Ok(()) => {
+                if is_marked {
+                    counters.note(Note::EcnMarked);
+                }
+                true
+            }
+            Err((token, reason)) => {
+                counters.drops[reason.index()] += 1;
+                sink.discard(token, reason);
+                false
+            }
+        }
+    }
+}
+
 /// Leaf or spine.
 pub(crate) enum State {
     Leaf(Box<Leaf>),
@@ -74,14 +173,13 @@ pub struct Switch<T> {
     pub(crate) ports: Vec<Port>,
     pub(crate) hosts: Vec<Host>,
     pub(crate) routes: RouteTable,
-    pub(crate) queues: Queues<T>,
+    pub(crate) known: Known,
+    pub(crate) exit: Exit<T>,
     pub(crate) counters: Counters,
     pub(crate) state: State,
     pub(crate) dscp_priority: [u8; 64],
     /// Priorities of tagged packets, if their PCP counts and not their DSCP.
     pub(crate) pcp_priority: Option<[u8; 8]>,
-    /// ECN marking, if any queue has it.
-    red: Option<Box<Red>>,
     pub(crate) gateway: Gateway,
     pub(crate) holds: Holds,
     pub(crate) message_port: u16,
@@ -99,13 +197,8 @@ impl<T: Token> Switch<T> {
         let ports: Vec<Port> = config
             .ports
             .iter()
-            .map(|port| Port {
-                kind: port.kind,
-                mac: port.mac,
-                peer_mac: port.peer_mac,
-                accept_any_mac: port.accept_any_mac,
-                enabled: true,
-            })
+            .enumerate()
+            .map(|(index, port)| Port::new(index, port, config.role))
             .collect();
         let place = |peer: Peer| {
             ports
@@ -116,13 +209,7 @@ impl<T: Token> Switch<T> {
         let state = match config.role {
             Role::Leaf(id) => State::Leaf(Box::new(Leaf {
                 id,
-                sprayer: Sprayer::new(
-                    config.policy,
-                    config.tie,
-                    config.leaves,
-                    config.spines,
-                    config.seed,
-                ),
+                sprayer: Sprayer::new(config.policy, config.tie, config.leaves, config.seed),
                 source: Source::new(
                     ports
                         .iter()
@@ -138,9 +225,9 @@ impl<T: Token> Switch<T> {
                     &config.measurement,
                 ),
                 link_state: LinkState::new(config.leaves, config.spines, config.link_state_ns),
-                uplinks: (0..config.spines)
-                    .map(|spine| place(Peer::Spine(SpineId(spine))))
-                    .collect(),
+                uplinks: Box::new(std::array::from_fn(|spine| {
+                    place(Peer::Spine(SpineId(spine as u16)))
+                })),
                 usable: vec![SpineSet::EMPTY; usize::from(config.leaves)],
             })),
             Role::Spine(id) => State::Spine(Box::new(Spine {
@@ -164,10 +251,17 @@ impl<T: Token> Switch<T> {
                 })
                 .collect(),
             routes: RouteTable::new(&gateway::routes(config)),
-            queues: Queues::new(
-                &config.queue,
-                config.ports.iter().map(|p| (p.rate_bps, p.frame_max_bytes)),
-            ),
+            known: Known::new(),
+            exit: Exit {
+                queues: Queues::new(
+                    &config.queue,
+                    config.ports.iter().map(|p| (p.rate_bps, p.frame_max_bytes)),
+                ),
+                red: config.queue.ecn.iter().any(Option::is_some).then(|| {
+                    let rates = config.ports.iter().map(|port| port.rate_bps);
+                    Box::new(Red::new(&config.queue, rates, config.seed))
+                }),
+            },
             counters: Counters::default(),
             state,
             dscp_priority: config
@@ -178,10 +272,6 @@ impl<T: Token> Switch<T> {
                 .queue
                 .pcp_priority
                 .map(|table| table.map(|priority| priority.min(MEASURED - 1))),
-            red: config.queue.ecn.iter().any(Option::is_some).then(|| {
-                let rates = config.ports.iter().map(|port| port.rate_bps);
-                Box::new(Red::new(&config.queue, rates, config.seed))
-            }),
             gateway: Gateway::new(config),
             holds: Holds::new(config.hold_down_ns, config.ports.len()),
             message_port: config.message_port,
@@ -199,29 +289,50 @@ impl<T: Token> Switch<T> {
     /// The next packet that may leave `port` now. Call until `None`, or until the wire is full.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: PortId) -> Option<T> {
-        let token = self.queues.dequeue(now, port.index())?;
-        self.counters.tx += 1;
-        self.counters.queued -= 1;
-        Some(token)
+        let mut next = None;
+        self.egress_burst(now, port, 1, |token| next = Some(token));
+        next
+    }
+
+    /// Gives what may leave `port` now to `take`, first to last, up to `room` packets. Returns how
+    /// many.
+    #[inline]
+    pub fn egress_burst(
+        &mut self,
+        now: Nanos,
+        port: PortId,
+        room: usize,
+        take: impl FnMut(T),
+    ) -> usize {
+        let sent = self.exit.queues.dequeue(now, port.index(), room, take);
+        self.counters.tx += sent as u64;
+        self.counters.queued -= sent as u64;
+        sent
     }
 
     /// When [`Switch::egress`] will next have a packet for `port`; `None` while none is queued.
     #[inline]
     pub fn next_departure(&self, port: PortId) -> Option<Nanos> {
-        self.queues.next_departure(port.index())
+        self.exit.queues.next_departure(port.index())
     }
 
     /// The first port from `from` on that has something queued, for drivers of many ports.
     #[inline]
     pub fn next_busy(&mut self, from: usize) -> Option<PortId> {
-        self.queues.next_busy(from).map(|port| PortId(port as u16))
+        self.exit
+            .queues
+            .next_busy(from)
+            .map(|port| PortId(port as u16))
     }
 
     /// A port that was given a packet since it was last told here, for drivers that come to a port
     /// by events. Such a driver does not walk with [`Switch::next_busy`].
     #[inline(always)]
     pub fn take_woken(&mut self) -> Option<PortId> {
-        self.queues.take_woken().map(|port| PortId(port as u16))
+        self.exit
+            .queues
+            .take_woken()
+            .map(|port| PortId(port as u16))
     }
 
     /// What time alone causes. Call at least every 100 us.
@@ -304,7 +415,7 @@ impl<T: Token> Switch<T> {
 
     /// Whether routing may use the link of a port now.
     pub(crate) fn is_usable(&self, port: usize) -> bool {
-        self.queues.is_up(port) && self.ports[port].enabled && !self.holds.is_held(port)
+        self.exit.queues.is_up(port) && self.ports[port].enabled && !self.holds.is_held(port)
     }
 
     fn note_link(&mut self, port: usize) {
@@ -375,32 +486,14 @@ impl<T: Token> Switch<T> {
         &mut self,
         port: usize,
         priority: u8,
-        mut token: T,
+        token: T,
         sink: &mut S,
     ) -> bool {
         let len = token.wire_len();
-        let is_marked = match &mut self.red {
-            None => false,
-            Some(red) => {
-                let depth = self.queues.queue_bytes(port, priority);
-                red.marks(port, usize::from(priority), depth)
-                    && packet::ecn::mark(token.header_mut())
-            }
-        };
-        match self.queues.enqueue(port, priority, token, len) {
-            Ok(()) => {
-                self.counters.queued += 1;
-                if is_marked {
-                    self.counters.note(Note::EcnMarked);
-                }
-                true
-            }
-            Err((token, reason)) => {
-                self.counters.drops[reason.index()] += 1;
-                sink.discard(token, reason);
-                false
-            }
-        }
+        let Switch { exit, counters, .. } = self;
+        let is_queued = exit.enqueue((port, priority), token, len, counters, sink);
+        counters.queued += u64::from(is_queued);
+        is_queued
     }
 
     /// Hands all windows whose time has come to control.
@@ -425,7 +518,7 @@ impl<T: Token> Switch<T> {
 
     /// Counters of a port.
     pub fn port_counters(&self, port: PortId) -> &PortCounters {
-        self.queues.counters(port.index())
+        self.exit.queues.counters(port.index())
     }
 
     /// How many ports it has.
@@ -435,12 +528,12 @@ impl<T: Token> Switch<T> {
 
     /// Bytes queued on `port` at `priority` and above.
     pub fn depth_bytes(&self, port: PortId, priority: u8) -> u64 {
-        self.queues.depth_bytes(port.index(), priority)
+        self.exit.queues.depth_bytes(port.index(), priority)
     }
 
     /// Whether the link of `port` is up.
     pub fn is_up(&self, port: PortId) -> bool {
-        self.queues.is_up(port.index())
+        self.exit.queues.is_up(port.index())
     }
 
     /// Usable spines towards `leaf` (leaves only).
@@ -469,6 +562,6 @@ impl<T: Token> Switch<T> {
 
     /// Both conservation laws: of the switch and of every port.
     pub fn is_conserved(&self) -> bool {
-        self.counters.is_conserved() && self.queues.is_conserved()
+        self.counters.is_conserved() && self.exit.queues.is_conserved()
     }
 }

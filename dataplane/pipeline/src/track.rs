@@ -127,6 +127,21 @@ impl Track {
         }
     }
 
+    /// Moves on to `psn` if it is the next one and neither the first nor the last: the way of nearly all
+    /// packets.
+    #[inline(always)]
+    pub fn step(&mut self, psn: Psn) -> bool {
+        let reached = self.reached + 1;
+        // Without N there is no last one: 0 less one is beyond all.
+        let is_inside = reached <= self.packets.wrapping_sub(1) && reached > 1;
+        let is_next = is_inside & (psn == self.next);
+        if is_next {
+            self.reached = reached;
+            self.next = psn.plus(1);
+        }
+        is_next
+    }
+
     /// Moves on to `psn`, which [`Track::place`] has called ahead by `step`.
     #[inline(always)]
     pub fn advance(&mut self, psn: Psn, step: u32) {
@@ -170,6 +185,13 @@ impl Seen {
             self.bits = [0; WORDS];
         }
         self.top = self.top.wrapping_add(step);
+        self.set(self.top, true);
+    }
+
+    /// The highest PSN moves on to the next, which is seen now.
+    #[inline(always)]
+    pub fn step(&mut self) {
+        self.top = self.top.wrapping_add(1);
         self.set(self.top, true);
     }
 

@@ -8,9 +8,7 @@ use std::sync::Arc;
 use agent::seam::Seam;
 use config::BenchCase;
 use dpdk::bench::{Stamp, c_loop};
-use dpdk::{
-    Burst, Clock, Eal, FrameBurst, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue,
-};
+use dpdk::{Burst, Clock, Eal, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue};
 use packet::message::{Hop, Message};
 use pipeline::{Nanos, Note, PortId, Switch, Token};
 
@@ -66,7 +64,6 @@ pub struct Lane {
     /// Memory of the frames.
     pub pool: Mempool,
     sink: LcoreSink,
-    held: FrameBurst,
     clock: Clock,
     next_tick: Nanos,
     rx: RxQueue,
@@ -133,7 +130,6 @@ impl Lane {
                 seam: Arc::new(Seam::default()),
                 switch: 0,
             },
-            held: FrameBurst::new(),
             clock: Clock::calibrated(),
             next_tick: Nanos(0),
             rx: rx.ok_or_else(|| Failure::environment("net_null gave no receive queue"))?,
@@ -182,8 +178,7 @@ impl Lane {
         self.received += burst.len() as u64;
         let input = PortId(case::input(self.setting.case) as u16);
         self.stamp.apply(burst);
-        burst.hold(&mut self.held);
-        let packets = self.held.drain().map(Packet::from);
+        let packets = burst.drain().map(Packet::from);
         self.switch
             .ingress_burst(now, input, packets, &mut self.sink);
     }
@@ -191,12 +186,11 @@ impl Lane {
     /// Takes up to a burst that leaves by `port` now.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: usize, burst: &mut Burst) {
-        while !burst.is_full()
-            && let Some(packet) = self.switch.egress(now, PortId(port as u16))
-        {
+        let (port, room) = (PortId(port as u16), burst.room());
+        self.switch.egress_burst(now, port, room, |packet| {
             let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "there was room");
-        }
+        });
     }
 
     /// Gives time to the switch, if it is due.
