@@ -9,5 +9,6 @@ mod replay;
 mod rnic;
 mod run;
 mod show;
+mod sim;
 mod testbed;
 mod trunk;

@@ -2,7 +2,7 @@
 //!
 //! Pure: the control thread feeds it, and a test or a simulator may do so as well.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use detector::{
     Aggregate, Aggregator, EndReason, Intersection, Judge, Localization, Localizer, Nanos,
@@ -18,6 +18,8 @@ pub const VERDICTS_MAX: usize = 1 << 16;
 
 /// Drops that are kept until their window ends.
 const DROPS_MAX: usize = 4096;
+/// Thresholds that are remembered; all are forgotten when there are more.
+const THRESHOLDS_MAX: usize = 1024;
 
 /// A window and what was found in it.
 #[derive(Clone, Debug)]
@@ -104,6 +106,8 @@ pub struct Core {
     latest: Nanos,
     /// What was named when it was last looked at.
     found: Localization,
+    /// Thresholds by packets and spines of a window.
+    thresholds: BTreeMap<(u64, usize), u32>,
 }
 
 impl Core {
@@ -134,6 +138,7 @@ impl Core {
             counters: AgentCounters::default(),
             latest: Nanos(0),
             found: Localization::default(),
+            thresholds: BTreeMap::new(),
         }
     }
 
@@ -150,17 +155,30 @@ impl Core {
         if k == 0 || opened.packets == 0 {
             return None;
         }
-        let lambda = opened.packets as f64 / k as f64;
-        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
-        let allowed =
-            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
-        let packets = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX));
         Some(Command::Threshold {
             row: opened.row,
             generation: opened.generation,
             epoch: opened.epoch,
-            threshold: packets as u32,
+            threshold: self.threshold(opened.packets, k),
         })
+    }
+
+    /// The fewest packets that none of `k` spines may fall below when `packets` were announced.
+    /// Windows of a workload are alike, and the exact tails take longer than a window's packets.
+    fn threshold(&mut self, packets: u64, k: usize) -> u32 {
+        if let Some(&known) = self.thresholds.get(&(packets, k)) {
+            return known;
+        }
+        if self.thresholds.len() >= THRESHOLDS_MAX {
+            self.thresholds.clear();
+        }
+        let lambda = packets as f64 / k as f64;
+        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
+        let allowed =
+            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
+        let least = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX)) as u32;
+        self.thresholds.insert((packets, k), least);
+        least
     }
 
     /// Judges a window that has ended.

@@ -1,14 +1,16 @@
 //! What can be typed.
 
 mod bench;
+mod sim;
 mod testbed;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-pub(crate) use bench::BenchArgs;
-pub(crate) use testbed::TestbedArgs;
+pub(crate) use bench::{BenchArgs, Case};
+pub(crate) use sim::SimArgs;
+pub(crate) use testbed::{FabricArgs, TestbedArgs};
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
 #[derive(Parser, Debug)]
@@ -34,6 +36,8 @@ pub(crate) enum Command {
     Testbed(Box<TestbedArgs>),
     /// Run leaves and spines on real ports or virtual devices
     Switch(SwitchArgs),
+    /// Simulate a fabric, or repeat an experiment
+    Sim(Box<SimArgs>),
     /// Run one switch over captures
     Replay(ReplayArgs),
     /// Measure the data plane beside a plain loop in C

@@ -1,5 +1,7 @@
 //! `spraycheck bench`: the request, the table, and whether the figures mean anything.
 
+mod sim;
+
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -7,12 +9,19 @@ use agent::result::{BenchResult, BenchRow, DaemonLine};
 use config::{BenchCase, BenchRequest};
 use serde_json::{Map, Value, json};
 
-use crate::args::BenchArgs;
-use crate::failure::{Failure, NO};
+use crate::args::{BenchArgs, Case};
+use crate::failure::{Failure, NO, USAGE};
 use crate::{daemon, output, table};
 
 pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     let json = args.json.clone();
+    if args.cases.contains(&Case::Sim) {
+        if args.cases.len() > 1 {
+            let why = "sim is measured alone: it is no role of a switch";
+            return Err(Failure::new(USAGE, why));
+        }
+        return sim::run(&args);
+    }
     let answer = daemon::run("bench", &request(args), None)?;
     let DaemonLine::Bench(result) = answer else {
         let message = "spraycheckd answered something else than a benchmark's result; is it of \
@@ -31,9 +40,13 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
 
 fn request(args: BenchArgs) -> BenchRequest {
     let seconds = args.sample_s();
+    let plane = |case: Case| match case {
+        Case::Plane(case) => Some(case),
+        Case::Sim => None,
+    };
     let cases = match args.cases.is_empty() {
         true => BenchCase::ALL.to_vec(),
-        false => args.cases,
+        false => args.cases.into_iter().filter_map(plane).collect(),
     };
     BenchRequest {
         cases,

@@ -15,6 +15,7 @@ mod progress;
 mod replay;
 mod report;
 mod show;
+mod sim;
 mod sockets;
 mod switch;
 mod table;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
+        Command::Sim(args) => sim::run(&args),
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Check(args) => check::run(&args),

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+pub use ::fabric::report::{Ending, LinkOutcome};
 use agent::control::Shared;
 use config::fabric::Fabric;
 use dpdk::{Burst, Eal, Mempool};
@@ -46,19 +47,6 @@ struct Node {
     moody: Vec<(PortId, bool)>,
 }
 
-/// Why a run ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ending {
-    /// The workload is done and the last verdicts are out.
-    Done,
-    /// It was told to stop.
-    Stopped,
-    /// The time limit passed.
-    Limit,
-    /// Fabric time went on without a packet or an event.
-    Stuck,
-}
-
 /// What a run leaves behind.
 pub struct Outcome {
     /// Why it ended.
@@ -89,15 +77,6 @@ pub struct Outcome {
     pub leaked: u32,
     /// The recorded calls, if recording was asked for.
     pub trace: Option<Trace>,
-}
-
-/// What a link did.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LinkOutcome {
-    /// Packets that entered it.
-    pub seen: u64,
-    /// Packets that it lost or damaged.
-    pub lost: u64,
 }
 
 /// All of a testbed.

@@ -20,7 +20,6 @@ pub mod live;
 pub mod machine;
 pub mod packet;
 pub mod pcap;
-pub mod plan;
 pub mod replay;
 pub mod report;
 pub mod shares;
@@ -31,3 +30,5 @@ pub mod trace;
 pub mod trunk;
 pub mod wire;
 pub mod worker;
+
+pub use ::fabric::plan;

@@ -28,18 +28,59 @@ impl Busy {
     /// The first place from `from` on, if there is one.
     #[inline]
     pub fn next(&self, from: usize) -> Option<usize> {
-        let mut word = from >> 6;
-        let mut bits = self.0.get(word)? & (u64::MAX << (from & 63));
-        while bits == 0 {
-            word += 1;
-            bits = *self.0.get(word)?;
-        }
-        Some(word << 6 | bits.trailing_zeros() as usize)
+        next_of(&self.0, from)
     }
 
     /// Whether no place is in it.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|&word| word == 0)
+    }
+}
+
+/// The first place from `from` on of which `words` have the bit.
+#[inline(always)]
+fn next_of(words: &[u64], from: usize) -> Option<usize> {
+    let mut word = from >> 6;
+    let mut bits = words.get(word)? & (u64::MAX << (from & 63));
+    while bits == 0 {
+        word += 1;
+        bits = *words.get(word)?;
+    }
+    Some(word << 6 | bits.trailing_zeros() as usize)
+}
+
+/// Words of a set of ports.
+const PORT_WORDS: usize = PORTS_MAX / 64;
+/// Ports of a switch at most.
+pub const PORTS_MAX: usize = 1024;
+
+/// A set of ports of one switch; of a fixed size, so that entering one checks no bound.
+#[derive(Clone, Debug)]
+pub struct BusyPorts([u64; PORT_WORDS]);
+
+impl Default for BusyPorts {
+    fn default() -> BusyPorts {
+        BusyPorts([0; PORT_WORDS])
+    }
+}
+
+impl BusyPorts {
+    /// Enters a port below [`PORTS_MAX`].
+    #[inline(always)]
+    pub fn insert(&mut self, port: usize) {
+        self.0[port >> 6 & (PORT_WORDS - 1)] |= 1 << (port & 63);
+    }
+
+    /// Takes a port out.
+    #[inline(always)]
+    pub fn remove(&mut self, port: usize) {
+        self.0[port >> 6 & (PORT_WORDS - 1)] &= !(1 << (port & 63));
+    }
+
+    /// The first port from `from` on, if there is one.
+    #[inline]
+    pub fn next(&self, from: usize) -> Option<usize> {
+        next_of(&self.0, from)
     }
 }
 

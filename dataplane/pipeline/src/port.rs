@@ -8,6 +8,7 @@ mod remote;
 
 use std::hint::select_unpredictable;
 
+use crate::busy::BusyPorts;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
@@ -115,8 +116,8 @@ pub struct Queues<T> {
     nodes: Vec<Node<T>>,
     free: u32,
     ports: Vec<Egress>,
-    /// Bit n: of the ports n, n + 64, .. some may have something queued.
-    busy: u64,
+    /// Ports that may have something queued.
+    busy: BusyPorts,
     /// The longest frame that every port takes.
     least_max_bytes: u32,
     limit_bytes: u64,
@@ -153,7 +154,7 @@ impl<T> Queues<T> {
         Queues {
             nodes,
             free: if count == 0 { NONE } else { 0 },
-            busy: 0,
+            busy: BusyPorts::default(),
             least_max_bytes: ports
                 .iter()
                 .map(|egress| egress.link_max_bytes)
@@ -252,7 +253,7 @@ impl<T> Queues<T> {
         node.len = len;
         node.next = NONE;
         egress.busy |= 1 << queue;
-        self.busy |= 1 << (port & 63);
+        self.busy.insert(port);
         egress.bytes[queue] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         egress.packets += 1;
@@ -324,24 +325,21 @@ impl<T> Queues<T> {
 
     /// The first port from `from` on that has something queued.
     pub fn next_busy(&mut self, from: usize) -> Option<usize> {
-        let mut port = from;
-        while port < self.ports.len() {
-            let bits = self.busy >> (port & 63);
-            if bits == 0 {
-                port = (port | 63) + 1;
-                continue;
-            }
-            port += bits.trailing_zeros() as usize;
-            if self.ports.get(port)?.busy != 0 {
-                return Some(port);
-            }
-            let mut alike = self.ports.iter().skip(port & 63).step_by(64);
-            if alike.all(|egress| egress.busy == 0) {
-                self.busy &= !(1 << (port & 63));
-            }
-            port += 1;
+        let mut port = self.busy.next(from)?;
+        while self.ports[port].busy == 0 {
+            self.busy.remove(port);
+            port = self.busy.next(port)?;
         }
-        None
+        Some(port)
+    }
+
+    /// A port that was given a packet since it was last told here, for drivers that come to a port
+    /// by events and not by walking all.
+    #[inline(always)]
+    pub fn take_woken(&mut self) -> Option<usize> {
+        let port = self.busy.next(0)?;
+        self.busy.remove(port);
+        Some(port)
     }
 
     /// Whether the link of `port` is up.

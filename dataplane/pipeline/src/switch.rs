@@ -330,6 +330,16 @@ impl<T: Token> Switch<T> {
             .map(|port| PortId(port as u16))
     }
 
+    /// A port that was given a packet since it was last told here, for drivers that come to a port
+    /// by events. Such a driver does not walk with [`Switch::next_busy`].
+    #[inline(always)]
+    pub fn take_woken(&mut self) -> Option<PortId> {
+        self.exit
+            .queues
+            .take_woken()
+            .map(|port| PortId(port as u16))
+    }
+
     /// What time alone causes. Call at least every 100 us.
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         self.gateway.ticked_at = now;

@@ -17,14 +17,16 @@ const QUICK_SECONDS: f64 = 0.1;
 #[command(after_help = "\
 Example:
   spraycheck bench leaf-source --cold
+  spraycheck bench sim
   spraycheck bench --frame 64,1024,4096 --burst 8,32,64 --json bench.json
 
 Compare ratios of one run, never figures of two. Exit code 1: a switch dropped or miscounted
 packets, so that the figures mean nothing.")]
 pub(crate) struct BenchArgs {
-    /// Roles to measure: leaf-source, leaf-destination, spine, plain-ip [default: all]
+    /// Roles to measure: leaf-source, leaf-destination, spine, plain-ip [default: all]; or, alone,
+    /// sim for the simulator
     #[arg(value_name = "CASE", value_parser = case)]
-    pub(crate) cases: Vec<BenchCase>,
+    pub(crate) cases: Vec<Case>,
     /// Switch the mempool's cache off: buffers come back when they have left the CPU's caches
     #[arg(long)]
     pub(crate) cold: bool,
@@ -59,10 +61,22 @@ impl BenchArgs {
     }
 }
 
-fn case(text: &str) -> Result<BenchCase, String> {
-    BenchCase::of(text).ok_or_else(|| {
+/// What can be measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Case {
+    /// A role of the data plane, by the daemon.
+    Plane(BenchCase),
+    /// The simulator, by this command.
+    Sim,
+}
+
+fn case(text: &str) -> Result<Case, String> {
+    if text == "sim" {
+        return Ok(Case::Sim);
+    }
+    BenchCase::of(text).map(Case::Plane).ok_or_else(|| {
         let names = BenchCase::ALL.map(BenchCase::name).join(", ");
-        format!("the cases are {names}")
+        format!("the cases are {names}; and sim")
     })
 }
 

@@ -31,15 +31,37 @@ pub(crate) struct TestbedArgs {
     /// Settings from a file; flags go over them
     #[arg(long, value_name = "F")]
     pub(crate) config: Option<PathBuf>,
+    #[command(flatten)]
+    fabric: FabricArgs,
+    /// Spines, 1 to 128 [default: 8]
+    #[arg(long, value_name = "N", help_heading = "Fabric")]
+    spines: Option<u16>,
+    /// Write one capture per link into this folder
+    #[arg(long, value_name = "D", help_heading = "Run")]
+    pcap_dir: Option<PathBuf>,
+    /// Write the trace of calls into the switches
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    trace: Option<PathBuf>,
+    /// Answer `spraycheck show` on this socket
+    #[arg(long, value_name = "P", help_heading = "Run")]
+    socket: Option<PathBuf>,
+    /// Write the result as JSON (- for standard output)
+    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    pub(crate) json: Option<PathBuf>,
+    /// Arguments for EAL
+    #[arg(last = true, value_name = "EAL")]
+    pub(crate) eal: Vec<String>,
+}
+
+/// What is said about a fabric and its traffic, to `testbed` and `sim` alike.
+#[derive(Args, Debug, Default)]
+pub(crate) struct FabricArgs {
     /// Where settings start from: default or paper
     #[arg(long, value_name = "P")]
     preset: Option<Preset>,
     /// Leaves, 2 to 128 [default: 8]
     #[arg(long, value_name = "N", help_heading = "Fabric")]
     leaves: Option<u16>,
-    /// Spines, 1 to 128 [default: 8]
-    #[arg(long, value_name = "N", help_heading = "Fabric")]
-    spines: Option<u16>,
     /// Hosts of each leaf, 1 to 64 [default: 1]
     #[arg(long, value_name = "N", help_heading = "Fabric")]
     hosts_per_leaf: Option<u16>,
@@ -165,24 +187,22 @@ pub(crate) struct TestbedArgs {
         require_equals = true, help_heading = "Run"
     )]
     interleave: Option<bool>,
-    /// Write one capture per link into this folder
-    #[arg(long, value_name = "D", help_heading = "Run")]
-    pcap_dir: Option<PathBuf>,
-    /// Write the trace of calls into the switches
-    #[arg(long, value_name = "FILE", help_heading = "Run")]
-    trace: Option<PathBuf>,
-    /// Answer `spraycheck show` on this socket
-    #[arg(long, value_name = "P", help_heading = "Run")]
-    socket: Option<PathBuf>,
-    /// Write the result as JSON (- for standard output)
-    #[arg(long, value_name = "FILE", help_heading = "Run")]
-    pub(crate) json: Option<PathBuf>,
-    /// Arguments for EAL
-    #[arg(last = true, value_name = "EAL")]
-    pub(crate) eal: Vec<String>,
 }
 
 impl TestbedArgs {
+    /// What the flags say, as settings.
+    pub(crate) fn layer(&self) -> Result<TestbedLayer, Failure> {
+        Ok(TestbedLayer {
+            spines: self.spines,
+            pcap_dir: self.pcap_dir.clone(),
+            trace: self.trace.clone(),
+            socket: self.socket.clone(),
+            ..self.fabric.layer()?
+        })
+    }
+}
+
+impl FabricArgs {
     /// What the flags say, as settings.
     pub(crate) fn layer(&self) -> Result<TestbedLayer, Failure> {
         let wrong =
@@ -208,7 +228,6 @@ impl TestbedArgs {
         Ok(TestbedLayer {
             preset: self.preset,
             leaves: self.leaves,
-            spines: self.spines,
             hosts_per_leaf: self.hosts_per_leaf,
             link_rate: self.link_rate,
             host_rate: self.host_rate,
@@ -249,9 +268,14 @@ impl TestbedArgs {
             link_state: self.link_state,
             hold_down: self.hold_down,
             ecn: self.ecn,
-            pcap_dir: self.pcap_dir.clone(),
-            trace: self.trace.clone(),
-            socket: self.socket.clone(),
+            ..TestbedLayer::default()
         })
+    }
+}
+
+impl FabricArgs {
+    /// The seed, if one is given.
+    pub(crate) fn seed(&self) -> Option<u64> {
+        self.seed
     }
 }

@@ -182,7 +182,7 @@ impl Plan<'_> {
 }
 
 /// A setting's way to test, as the control thread has it.
-pub(crate) fn test_of(test: config::PathTest) -> agent::core::Test {
+pub fn test_of(test: config::PathTest) -> agent::core::Test {
     match test {
         config::PathTest::Fixed => agent::core::Test::Fixed,
         config::PathTest::Sequential => agent::core::Test::Sequential,

@@ -1,0 +1,217 @@
+//! Whole runs of the simulator: they end, they account for every frame, they name the link, and
+//! they depend on nothing but their configuration.
+
+use std::time::Duration;
+
+use agent::result::TestbedResult;
+use config::{
+    Bytes, Change, Evidence, FaultList, LinkList, Preset, SimConfig, TestbedConfig, Tie, Time,
+    Workload,
+};
+use detector::LeafId;
+use fabric::Engine;
+use fabric::report::Ending;
+
+fn testbed(leaves: u16, spines: u16, workload: Workload) -> TestbedConfig {
+    let layer = SimConfig::base();
+    let base = TestbedConfig::resolve(None, layer).expect("the defaults are right");
+    TestbedConfig {
+        leaves,
+        spines,
+        workload,
+        bytes: Bytes::new(4 << 20),
+        ..base
+    }
+}
+
+fn run(config: &SimConfig) -> TestbedResult {
+    let mut engine = Engine::new(config).expect("it can be built");
+    let ending = engine.run(&mut |_| None);
+    let result = engine.finish(ending, Duration::ZERO);
+    assert_eq!(ending, Ending::Done, "{result:?}");
+    assert!(result.conservation.ok, "{:?}", result.conservation);
+    result
+}
+
+/// Goal: every flow completes, all is accounted for, nothing is sent twice on a healthy fabric.
+#[test]
+fn a_healthy_fabric_delivers_and_convicts_nobody() {
+    for workload in [Workload::AllToAll, Workload::RingAllreduce, Workload::Pairs] {
+        let result = run(&SimConfig::of(testbed(4, 4, workload)));
+        let flows = &result.flows;
+        assert!(
+            flows.completed > 0 && flows.failed == 0,
+            "{workload}: {flows:?}"
+        );
+        assert_eq!(flows.retransmitted, 0, "{workload}");
+        assert!(
+            result.convicted.is_empty(),
+            "{workload}: {:?}",
+            result.convicted
+        );
+        assert!(
+            flows.measured > 0 && result.packet_hops > 10_000,
+            "{workload}: {flows:?}"
+        );
+    }
+}
+
+/// Goal: the link that loses packets is named with its rate, by each kind of evidence.
+#[test]
+fn the_lossy_link_is_named() {
+    for evidence in [
+        Evidence::SourceCounts,
+        Evidence::HopCounts,
+        Evidence::ReceiveOnly,
+    ] {
+        let config = TestbedConfig {
+            faults: FaultList::read(["leaf2>spine1:drop=0.02"]).expect("a fault"),
+            bytes: Bytes::new(32 << 20),
+            evidence,
+            tie: Tie::FewestMeasured,
+            ..testbed(4, 4, Workload::AllToAll)
+        };
+        let result = run(&SimConfig::of(config));
+        let named: Vec<String> = result
+            .convicted
+            .iter()
+            .map(|c| c.link.to_string())
+            .collect();
+        assert_eq!(named, ["leaf2>spine1"], "{evidence}: {:?}", result.noise);
+        let rate = result.convicted[0].drop_rate;
+        assert!((0.014..0.027).contains(&rate), "{evidence}: {rate}");
+        let lost = result.injected[0].packets_dropped;
+        assert!(
+            lost > 0 && result.flows.retransmitted >= lost / 2,
+            "{:?}",
+            result.flows
+        );
+    }
+}
+
+/// Goal: two runs of a seed are the same to the last counter, and another seed's is not.
+#[test]
+fn a_seed_gives_one_run() {
+    let with = |seed| {
+        let config = TestbedConfig {
+            faults: FaultList::read(["spine0>leaf1:drop=0.01", "leaf0>spine2:burst=0.01,0.2,0.5"])
+                .expect("faults"),
+            tie: Tie::Random,
+            seed,
+            ..testbed(4, 4, Workload::AllToAll)
+        };
+        run(&SimConfig::of(config))
+    };
+    let text = |result: &TestbedResult| serde_json::to_string(result).expect("it is JSON");
+    assert_eq!(text(&with(1)), text(&with(1)));
+    assert_ne!(text(&with(1)), text(&with(2)));
+}
+
+/// Goal: a slice gives the very windows, counts included, that the same leaves give in the whole.
+#[test]
+fn a_slice_is_the_whole_seen_through_a_slit() {
+    let whole = TestbedConfig {
+        faults: FaultList::read(["leaf4>spine2:drop=0.01", "spine3>leaf0:drop=0.02"])
+            .expect("faults"),
+        tie: Tie::Random,
+        bytes: Bytes::new(8 << 20),
+        ..testbed(8, 8, Workload::Pairs)
+    };
+    let whole = SimConfig::of(whole);
+    let sliced = SimConfig {
+        slice: vec![LeafId(4), LeafId(5)],
+        ..whole.clone()
+    };
+    let of = |config: &SimConfig| {
+        let result = run(config);
+        let tests = result.tests.into_iter();
+        let tests: Vec<_> = tests
+            .filter(|test| test.src.0 / 2 == 2)
+            .map(|test| {
+                (
+                    test.src,
+                    test.dst,
+                    test.qpn,
+                    test.epoch,
+                    test.counts,
+                    test.sent,
+                    test.reason,
+                )
+            })
+            .collect();
+        let lost = result
+            .injected
+            .into_iter()
+            .find(|fault| fault.link.to_string() == "leaf4>spine2");
+        (tests, lost)
+    };
+    let (in_whole, in_slice) = (of(&whole), of(&sliced));
+    assert!(in_whole.0.len() >= 2, "{in_whole:?}");
+    assert_eq!(in_whole, in_slice);
+    let open = SimConfig {
+        slice: vec![LeafId(4), LeafId(6)],
+        ..whole
+    };
+    let error = Engine::new(&open)
+        .err()
+        .expect("it is no closed slice")
+        .to_string();
+    assert!(error.contains("which is not in it"), "{error}");
+}
+
+/// Goal: links go down and come back, faults come and go, and a workload begins, at their times;
+/// nothing is lost sight of.
+#[test]
+fn scenarios_change_the_fabric() {
+    let links = |name: &str| LinkList::read([name]).expect("links").0;
+    let at = |us: u64, change| (Time::new(us * 1000), change);
+    let traffic = config::Traffic {
+        workload: Workload::Permutation,
+        bytes: Bytes::new(1 << 20),
+        qps: 1,
+        iterations: 2,
+        announced: false,
+    };
+    let config = SimConfig {
+        changes: vec![
+            at(50, Change::Down(links("leaf1-spine0"))),
+            at(100, Change::Disable(links("leaf0-spine3"))),
+            at(
+                150,
+                Change::Fail(FaultList::read(["leaf2>spine1:drop=0.05"]).expect("a fault")),
+            ),
+            at(200, Change::Start(traffic)),
+            at(300, Change::Up(links("leaf1-spine0"))),
+            at(350, Change::Enable(links("leaf0-spine3"))),
+            at(450, Change::Clear(links("leaf2>spine1"))),
+        ],
+        ..SimConfig::of(testbed(4, 4, Workload::AllToAll))
+    };
+    let result = run(&config);
+    let lost = &result.injected[0];
+    assert_eq!(lost.spec, "drop=0.05 from 150us");
+    assert!((1..500).contains(&lost.packets_dropped), "{lost:?}");
+    // Two QPs to three peers from four hosts; and one flow a host, twice.
+    assert_eq!(
+        (result.flows.completed, result.flows.announced),
+        (24 + 8, 24)
+    );
+    let notes = &result.conservation.notes;
+    assert!(
+        notes.get("link-state-changes").is_some_and(|&n| n > 0),
+        "leaves were told of links: {notes:?}"
+    );
+    assert!(result.fabric_ms < 1_000, "{} ms", result.fabric_ms);
+}
+
+/// Goal: the largest fabric runs.
+#[test]
+fn the_largest_fabric_runs() {
+    let config = TestbedConfig {
+        bytes: Bytes::new(256 << 10),
+        preset: Preset::Default,
+        ..testbed(128, 128, Workload::Pairs)
+    };
+    let result = run(&SimConfig::of(config));
+    assert_eq!((result.flows.completed, result.flows.failed), (256, 0));
+}
