@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod bench;
+mod sim;
 mod testbed;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bench::BenchArgs;
+pub(crate) use sim::{CalibrateArgs, PminArgs, SequentialArgs, SimArgs, SimName};
 pub(crate) use testbed::TestbedArgs;
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
@@ -38,6 +40,10 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Measure the data plane beside a plain loop in C
     Bench(BenchArgs),
+    /// Run an experiment on the model
+    Sim(SimArgs),
+    /// Measure the noise of the spray, for thresholds
+    Calibrate(CalibrateArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
     /// Ask a running testbed or switch

@@ -6,11 +6,13 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod check;
 mod daemon;
 mod failure;
 mod number;
 mod output;
+mod pmin;
 mod progress;
 mod replay;
 mod report;
@@ -25,7 +27,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Cli, Command};
+use crate::args::{Cli, Command, SimName};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
@@ -33,6 +35,11 @@ fn main() -> ExitCode {
         Command::Switch(args) => switch::run(args),
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Sim(args) => match args.name {
+            SimName::Pmin(args) => pmin::run(&args),
+            SimName::Sequential(args) => pmin::sequential(&args),
+        },
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
     };

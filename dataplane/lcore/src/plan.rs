@@ -90,7 +90,13 @@ impl Plan<'_> {
         };
         let mut rules = Rules {
             evidence,
-            noise: Noise::calibrated(config.spray.word(), config.tie.word(), self.load()),
+            noise: Noise::calibrated(
+                config.spray.word(),
+                config.tie.word(),
+                config.mark.word(),
+                config.spines,
+                self.measured_load(),
+            ),
             p0: config.p0.value(),
             alpha: config.alpha.value(),
             ..base
@@ -110,6 +116,12 @@ impl Plan<'_> {
         let config = self.config;
         let hosts = f64::from(config.hosts_per_leaf) * config.host_rate.bits_per_second() as f64;
         hosts / (f64::from(config.spines) * config.link_rate.bits_per_second() as f64)
+    }
+
+    /// Load of the uplinks by the measured flow alone, which is one host's: only what is counted
+    /// makes its own count more even.
+    fn measured_load(&self) -> f64 {
+        self.load() / f64::from(self.config.hosts_per_leaf.max(1))
     }
 
     /// How long a run goes on after its last flow: a close and its repetitions, and the verdict.
