@@ -20,7 +20,10 @@ pub(crate) fn run(args: &PminArgs) -> Result<ExitCode, Failure> {
     let told = |row: &Row| {
         let holds = if row.holds { "holds" } else { "FAILS" };
         let rate = number::percent(row.rate);
-        eprintln!("{holds}  {}, k {}, {rate}: {}", row.name, row.k, row.measured);
+        eprintln!(
+            "{holds}  {}, k {}, {rate}: {}",
+            row.name, row.k, row.measured
+        );
     };
     let rows = pool(args.jobs)?
         .install(|| trials::pmin::run(&args.options(), told))
@@ -64,10 +67,7 @@ pub(crate) fn sequential(args: &SequentialArgs) -> Result<ExitCode, Failure> {
             cells.insert("test".to_owned(), json!(row.candidate));
             cells.insert("nats".to_owned(), json!(row.threshold));
             for (&(rate, median), (_, p99)) in row.median.iter().zip(&row.p99) {
-                cells.insert(
-                    format!("{} median", number::percent(rate)),
-                    json!(median),
-                );
+                cells.insert(format!("{} median", number::percent(rate)), json!(median));
                 cells.insert(format!("{} p99", number::percent(rate)), json!(p99));
             }
             cells

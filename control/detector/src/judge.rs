@@ -288,8 +288,8 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::aggregate::Aggregator;
-    use crate::rules::Reference;
     use crate::noise::Noise;
+    use crate::rules::Reference;
     use crate::types::{Fabric, LeafId, SpineId};
     use crate::window::{EndReason, HopRecord, Window};
 

@@ -250,10 +250,7 @@ mod tests {
             shifted_exponential_and_normal(2.0, 1.0, 0.0),
             (-2.0f64).exp(),
         );
-        close(
-            shifted_exponential_and_normal(1.959_96, 0.0, 1.0),
-            0.025,
-        );
+        close(shifted_exponential_and_normal(1.959_96, 0.0, 1.0), 0.025);
         close(
             shifted_exponential_and_normal(0.0, 1.0, 1.0),
             0.5 + 0.5f64.exp() * 0.158_655,
@@ -272,7 +269,10 @@ mod tests {
         let tail = noise.at_least(6.0, 5_000.0, 1, 0.0);
         assert!((tail - 1e-4).abs() < 1e-9, "{tail}");
         let tail = noise.at_least(7.0, 5_000.0, 1, 0.0);
-        assert!((tail / (1e-4 * (-2.0f64).exp()) - 1.0).abs() < 1e-6, "{tail}");
+        assert!(
+            (tail / (1e-4 * (-2.0f64).exp()) - 1.0).abs() < 1e-6,
+            "{tail}"
+        );
         assert!(noise.at_least(7.0, 5_000.0, 1, 4e-5) > tail);
         let critical = noise.critical(5_000.0, 1, 0.0, 1e-4);
         assert!((critical - 6.0).abs() < 0.02, "{critical}");
@@ -289,10 +289,18 @@ mod tests {
         assert_eq!(Calibration::all().len(), rows);
         assert!(rows > 0);
         for row in Calibration::all() {
-            let found =
-                Noise::calibrated(&row.spray, &row.tie, &row.mark, row.spines_max, row.load_max);
+            let found = Noise::calibrated(
+                &row.spray,
+                &row.tie,
+                &row.mark,
+                row.spines_max,
+                row.load_max,
+            );
             assert_eq!(found, row.noise, "{row:?}");
-            assert!(row.noise.sigma < 1.1 && row.noise.additive_packets < 20.0, "{row:?}");
+            assert!(
+                row.noise.sigma < 1.1 && row.noise.additive_packets < 20.0,
+                "{row:?}"
+            );
             assert_eq!(Calibration::parse(&row.line()).as_ref(), Some(row));
         }
         assert_eq!(

@@ -33,6 +33,10 @@ pub const WEIGHTS: [f64; 9] = [0.16, 0.2, 0.14, 0.16, 0.14, 0.1, 0.06, 0.03, 0.0
 /// default. Sixteen windows of 64 packets per spine are what one test of fixed size takes.
 pub const WINDOWS_PER_HORIZON: u32 = 16;
 
+/// Mean windows of a healthy path to a false alarm, at least, however small the fabric is. 10^8
+/// marked packets are 1.6 million windows of 64: one in twenty such runs may then have an alarm.
+pub const RUN_LENGTH_MIN: f64 = 3.2e7;
+
 /// An alarm of the sequential test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alarm {
@@ -76,7 +80,7 @@ const HEALTHY_RATE_MIN: f64 = 1e-9;
 impl Sequential {
     /// A test with the rules' tolerated loss. The mean number of windows of a healthy path to a
     /// false alarm is at least `windows_per_horizon` over the rules' alpha per link
-    /// ([`WINDOWS_PER_HORIZON`] by default).
+    /// ([`WINDOWS_PER_HORIZON`] by default), and at least [`RUN_LENGTH_MIN`].
     pub fn new(rules: &Rules, windows_per_horizon: u32) -> Sequential {
         let healthy = rules.path_p0().max(HEALTHY_RATE_MIN);
         let steps = RATES.map(|rate| {
@@ -85,7 +89,8 @@ impl Sequential {
         });
         Sequential {
             steps,
-            alarm_at: f64::from(windows_per_horizon.max(1)) / rules.alpha_per_link(),
+            alarm_at: (f64::from(windows_per_horizon.max(1)) / rules.alpha_per_link())
+                .max(RUN_LENGTH_MIN),
             paths: BTreeMap::new(),
         }
     }
@@ -165,17 +170,28 @@ mod tests {
         )
     }
 
-    /// Goal: by hand: A = 128/1e-3, ln A = 11.76. Three losses of 64 packets in the first window
-    /// weigh 3*ln(0.06/4e-5) + 61*ln(0.94) = 21.94 - 3.77 = 18.2 at 6 %, 15.3 after its weight of
-    /// 0.06: an alarm. One weighs at most ln(0.02/4e-5) + 63*ln(0.98) = 4.9: none.
+    /// Goal: by hand: ln A = ln 3.2e7 = 17.28. Four losses of 64 packets in the first window weigh
+    /// 4*ln(0.06/4e-5) + 60*ln(0.94) = 29.25 - 3.71 = 25.5 at 6 %, 22.7 after its weight of 0.06:
+    /// an alarm. Two weigh at most 2*ln(0.02/4e-5) + 62*ln(0.98) = 11.2: none.
     #[test]
     fn the_statistic_by_hand() {
-        assert!((sequential().alarm_at() - 11.76).abs() < 0.01);
+        assert!((sequential().alarm_at() - 17.28).abs() < 0.01);
         assert!((WEIGHTS.iter().sum::<f64>() - 1.0).abs() < 1e-12);
-        assert_eq!(sequential().add(PATH, 64, 1, Nanos(1)), None);
-        let alarm = sequential().add(PATH, 64, 3, Nanos(2)).expect("an alarm");
-        assert!((15.3..17.5).contains(&alarm.evidence), "{alarm:?}");
-        assert_eq!((alarm.packets, alarm.lost), (64, 3));
+        assert_eq!(sequential().add(PATH, 64, 2, Nanos(1)), None);
+        let alarm = sequential().add(PATH, 64, 4, Nanos(2)).expect("an alarm");
+        assert!((22.7..24.5).contains(&alarm.evidence), "{alarm:?}");
+        assert_eq!((alarm.packets, alarm.lost), (64, 4));
+    }
+
+    /// Goal: a large fabric has a longer run length: 2,048 links, 16 windows per horizon.
+    #[test]
+    fn alpha_is_split_over_links() {
+        let rules = Rules::new(Fabric {
+            leaves: 32,
+            spines: 32,
+        });
+        let test = Sequential::new(&rules, WINDOWS_PER_HORIZON);
+        assert!((test.run_length_min() / (16.0 * 2_048.0 / 1e-3) - 1.0).abs() < 1e-9);
     }
 
     /// Goal: a path without loss never alarms and its statistic does not drift, so
@@ -186,8 +202,8 @@ mod tests {
         for second in 0..100_000 {
             assert_eq!(test.add(PATH, 64, 0, Nanos(second)), None);
         }
-        let alarm = test.add(PATH, 64, 3, Nanos(0)).expect("an alarm");
-        assert_eq!((alarm.packets, alarm.lost), (64, 3));
+        let alarm = test.add(PATH, 64, 4, Nanos(0)).expect("an alarm");
+        assert_eq!((alarm.packets, alarm.lost), (64, 4));
     }
 
     /// Goal: whatever is lost, the evidence is a number.

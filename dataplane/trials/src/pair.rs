@@ -94,7 +94,11 @@ impl Pair {
                 .find(|bad| bad.spine == spine && bad.side == side);
             let rate = found.map_or(config.background, |bad| bad.rate);
             let part = 0x100 | spine << 1 | u16::from(side == Side::Down);
-            let faults: &[Fault] = if rate > 0.0 { &[Fault::Drop(rate)] } else { &[] };
+            let faults: &[Fault] = if rate > 0.0 {
+                &[Fault::Drop(rate)]
+            } else {
+                &[]
+            };
             LinkFaults::new(faults, seed.part(part))
         };
         let real = if leaves.real_spines { spines } else { 0 };
@@ -143,9 +147,7 @@ impl Pair {
         self.host.rest_until(self.now);
         let first = self.host.begin(packets);
         self.flows += 1;
-        let message = self
-            .memory
-            .announcement(first as u32, packets, self.flows);
+        let message = self.memory.announcement(first as u32, packets, self.flows);
         self.source
             .ingress(Nanos(self.now), HOST, message, &mut self.memory);
         self.find_departures(true);
@@ -281,9 +283,7 @@ impl Pair {
         };
         spine.ingress(time, PortId(0), packet, &mut self.memory);
         // Its ports are fast, so what comes in goes out at once.
-        while let Some(packet) =
-            self.spines[usize::from(uplink)].egress(Nanos(now), PortId(1))
-        {
+        while let Some(packet) = self.spines[usize::from(uplink)].egress(Nanos(now), PortId(1)) {
             self.arrive(now, uplink, packet);
         }
     }

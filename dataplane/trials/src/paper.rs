@@ -66,7 +66,12 @@ impl PaperPlan {
         config.load = self.load;
         config.recovery = self.recovery;
         config.leaves.is_paper = true;
-        debug_assert!(config.bad.iter().all(|bad| bad.side != Side::Up || bad.rate > 0.0));
+        debug_assert!(
+            config
+                .bad
+                .iter()
+                .all(|bad| bad.side != Side::Up || bad.rate > 0.0)
+        );
         config
     }
 
@@ -124,12 +129,10 @@ pub(crate) fn row(plan: &PaperPlan, trials: u32) -> Result<Row, TrialError> {
     let mean = healthy.iter().sum::<f64>() / count;
     let square = healthy.iter().map(|z| (z - mean).powi(2)).sum::<f64>();
     let sigma = (square / count).sqrt();
-    let mut row = plan.plan.row().with_counts(
-        u64::from(trials),
-        missed,
-        healthy.len() as u64,
-        wrong,
-    );
+    let mut row =
+        plan.plan
+            .row()
+            .with_counts(u64::from(trials), missed, healthy.len() as u64, wrong);
     row.load = plan.load;
     row.sigma = sigma;
     row.packets = outcomes.iter().map(|o| o.packets).sum();

@@ -132,7 +132,9 @@ impl Plan {
             tie,
         ];
         let mix = words.iter().fold(0x9e37_79b9_7f4a_7c15u64, |state, word| {
-            (state ^ word).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(29)
+            (state ^ word)
+                .wrapping_mul(0xd6e8_feb8_6659_fd93)
+                .rotate_left(29)
         });
         (mix >> 20) as u16 & 0x7fff
     }
@@ -339,7 +341,8 @@ pub fn run(options: &Options, told: impl Fn(&Row)) -> Result<Vec<Row>, TrialErro
     for &spines in &options.spines {
         for plan in plans(spines) {
             let source = "source counts, healthy links lose 2e-5";
-            if !is_wanted(&plan.name) && !(plan.evidence == Evidence::HopCounts && is_wanted(source))
+            if !is_wanted(&plan.name)
+                && !(plan.evidence == Evidence::HopCounts && is_wanted(source))
             {
                 continue;
             }

@@ -126,8 +126,8 @@ pub(crate) fn row(plan: &Plan, trials: u32) -> Result<Row, TrialError> {
     let quantile = |share: f64| until[(share * (until.len().max(1) - 1) as f64).ceil() as usize];
     let never = until.iter().filter(|&&packets| packets == u64::MAX).count() as u64;
     let wrong = streams.iter().map(|stream| stream.false_alarms).sum();
-    let healthy = streams.iter().map(|stream| stream.windows).sum::<u64>()
-        * (u64::from(plan.spines) - 1);
+    let healthy =
+        streams.iter().map(|stream| stream.windows).sum::<u64>() * (u64::from(plan.spines) - 1);
     let mut row = plan
         .row()
         .with_counts(u64::from(trials), never, healthy, wrong);

@@ -28,7 +28,11 @@ pub struct TrialError {
 ///
 /// # Errors
 /// When the pair drops packets, loses count, or reports another number of windows than one.
-pub fn window(config: &PairConfig, seed: Seed, per_spine: u64) -> Result<(Window, u64), TrialError> {
+pub fn window(
+    config: &PairConfig,
+    seed: Seed,
+    per_spine: u64,
+) -> Result<(Window, u64), TrialError> {
     let mut pair = Pair::new(config, seed);
     let fail = |what: String| TrialError {
         seed: seed.part(0),
@@ -40,7 +44,10 @@ pub fn window(config: &PairConfig, seed: Seed, per_spine: u64) -> Result<(Window
     pair.flow(per_spine * spines);
     let reports = pair.take_windows();
     if pair.dropped() > 0 || !pair.is_conserved() {
-        return Err(fail(format!("{} packets dropped by switches", pair.dropped())));
+        return Err(fail(format!(
+            "{} packets dropped by switches",
+            pair.dropped()
+        )));
     }
     let [report] = &reports[..] else {
         return Err(fail(format!("{} windows instead of 1", reports.len())));
