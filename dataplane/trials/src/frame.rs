@@ -40,6 +40,10 @@ impl Token for Box<Packet> {
 }
 
 /// Packets that are free, and what switches report.
+#[allow(
+    clippy::vec_box,
+    reason = "boxes are the tokens that switches hold; out of them they would be copied"
+)]
 pub(crate) struct Memory {
     template: [u8; FRAME_MAX],
     held: u32,
