@@ -170,13 +170,21 @@ fn fit(windows: &[Vec<f64>]) -> (Noise, u64) {
     // The tail of two-choice counts falls by a constant factor per packet. It is fitted to the
     // largest hundredth, where the factor is not yet as steep as farther out.
     short.sort_unstable_by(|a, b| b.total_cmp(a));
-    let beyond = ((count as f64 * FITTED) as usize).clamp(1, short.len() - 1);
-    let least = short[beyond];
-    let excess = short[..beyond].iter().map(|x| x - least).sum::<f64>() / beyond as f64;
-    // Two standard errors of an exponential's mean above it.
-    let decay = excess * (1.0 + 2.0 / (beyond as f64).sqrt());
+    let fitted = ((count as f64 * FITTED) as usize).clamp(1, short.len() - 1);
+    // Deficits are whole packets and many are equal: those above a level, without the level.
+    let above = |level: f64| short.iter().take_while(|&&x| x > level).count();
+    let mut level = short[fitted];
+    while above(level) < fitted / 2 + 1 {
+        level -= 1.0;
+    }
+    let beyond = above(level);
+    let excess = short[..beyond].iter().map(|x| x - level).sum::<f64>() / beyond as f64;
+    // A geometric law of mean m from 1 on falls by 1 - 1/m per packet. Two standard errors above.
+    let m = (excess * (1.0 + 2.0 / (beyond as f64).sqrt())).max(1.01);
+    let decay = 1.0 / (m / (m - 1.0)).ln();
+    let share = beyond as f64 / count as f64;
     let noise = Noise {
-        additive_packets: (least + decay * (FITTED / ADDITIVE_TAIL).ln()).max(0.0),
+        additive_packets: (level + 1.0 + decay * (share / ADDITIVE_TAIL).ln()).max(0.0),
         decay_packets: decay,
         sigma: 0.0,
     };
