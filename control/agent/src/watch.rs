@@ -1,18 +1,19 @@
 //! The sequential test over back-to-back windows: path evidence in, alarms out.
 //!
-//! [`crate::core`] gives it every window's sums and tests. A path fails when its CUSUM alarms, and
+//! [`crate::core`] gives it every window's sums and tests. A path fails when its test alarms, and
 //! starts again; it is healthy once as many packets have passed without an alarm as the target
 //! rate needs for one; before that the test abstains and says what it would have seen. Only links
 //! on a path that has alarmed can be named, so that looking after every window costs no error.
 
 use std::collections::BTreeMap;
 
+use detector::sequential::WINDOWS_PER_HORIZON;
 use detector::{
     AbstainReason, Alarm, Link, Localization, Nanos, Path, PathState, PathSums, PathTest, Rules,
     Sequential, VICTIM_P, VoidReason,
 };
 
-/// One CUSUM per path, and what it has seen.
+/// One test per path, and what it has seen.
 pub struct Watch {
     sequential: Sequential,
     /// Packets after which a path without an alarm is healthy.
@@ -28,10 +29,10 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// A watch over all paths of the rules' fabric. One window of every path is a round; alarms of
-    /// healthy paths come about once in 1/alpha rounds of the whole fabric, or more seldom.
+    /// A watch over all paths of the rules' fabric, whose healthy paths alarm as seldom as
+    /// [`Sequential::new`] says.
     pub fn new(rules: &Rules) -> Watch {
-        let sequential = Sequential::new(rules, 1);
+        let sequential = Sequential::new(rules, WINDOWS_PER_HORIZON);
         Watch {
             needed: sequential.packets_needed(rules.target_rate),
             sequential,

@@ -3,6 +3,7 @@
 mod bench;
 mod sim;
 mod testbed;
+mod trials;
 
 use std::path::PathBuf;
 
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
+pub(crate) use trials::{CalibrateArgs, PminArgs, SequentialArgs, Trial};
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
 #[derive(Parser, Debug)]
@@ -42,6 +44,8 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Measure the data plane beside a plain loop in C
     Bench(BenchArgs),
+    /// Measure the noise of the spray, for thresholds
+    Calibrate(CalibrateArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
     /// Ask a running testbed or switch

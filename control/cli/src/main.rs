@@ -6,11 +6,13 @@
 
 mod args;
 mod bench;
+mod calibrate;
 mod check;
 mod daemon;
 mod failure;
 mod number;
 mod output;
+mod pmin;
 mod progress;
 mod replay;
 mod report;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         Command::Sim(args) => sim::run(&args),
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
     };

@@ -239,10 +239,15 @@ fn whole_window_void(rules: &Rules, window: &Window) -> Option<VoidReason> {
         Reference::Marked if window.marked.is_none() => Some(VoidReason::NoClose),
         Reference::Marked if window.marked == Some(0) => Some(VoidReason::NothingSent),
         Reference::Announced if window.announced == 0 => Some(VoidReason::NothingSent),
-        Reference::SiblingMedian if window.counts.iter().all(|&x| x == 0) => {
+        Reference::SiblingMedian | Reference::SiblingUpper
+            if window.counts.iter().all(|&x| x == 0) =>
+        {
             Some(VoidReason::NothingSent)
         }
-        Reference::Marked | Reference::Announced | Reference::SiblingMedian => None,
+        Reference::Marked
+        | Reference::Announced
+        | Reference::SiblingMedian
+        | Reference::SiblingUpper => None,
     }
 }
 
@@ -252,6 +257,12 @@ fn reference(rules: &Rules, window: &Window) -> f64 {
     match rules.reference {
         Reference::Announced => window.announced as f64 / k,
         Reference::Marked => window.marked.unwrap_or(0) as f64 / k,
+        Reference::SiblingUpper => {
+            let mut counts = window.counts.clone();
+            counts.sort_unstable();
+            let rank = (counts.len() * 7).div_ceil(8).max(1);
+            counts[rank - 1] as f64
+        }
         Reference::SiblingMedian => {
             let mut counts = window.counts.clone();
             counts.sort_unstable();

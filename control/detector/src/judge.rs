@@ -11,8 +11,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::aggregate::{Aggregate, PathSums};
 use crate::rules::{Evidence, Rules, ThresholdRule};
-use crate::tails::{binomial_at_least, clopper_pearson, normal_above};
-use crate::threshold::{Threshold, threshold};
+use crate::tails::{binomial_at_least, clopper_pearson};
+use crate::threshold::{Threshold, reference_excess, threshold};
 use crate::types::{Epoch, Nanos, Path, Qpn};
 use crate::window::VoidReason;
 
@@ -59,8 +59,7 @@ pub struct LinkTest {
     pub received: u64,
     /// P(at least this loss) on a link that loses what is tolerated.
     pub p_value: f64,
-    /// Whether that is improbable at alpha over the fabric's paths, halved for
-    /// the two links.
+    /// Whether that is improbable at alpha over the fabric's links.
     pub failed: bool,
 }
 
@@ -225,14 +224,12 @@ impl Judge {
         if test.evidence != Evidence::ReceiveOnly {
             return binomial_at_least(packets, test.lost.max(0.0) as u64, self.rules.path_p0());
         }
-        let beyond = test.lost - noise.additive(test.windows);
-        if noise.sigma > 0.0 {
-            // Sum of a normal and a (nearly normal) binomial deficit.
-            let tolerated = test.expected * self.rules.path_p0();
-            let variance = noise.sigma * noise.sigma * test.expected + tolerated;
-            return normal_above((beyond - tolerated) / variance.sqrt());
-        }
-        binomial_at_least(packets, beyond.max(0.0).ceil() as u64, self.rules.path_p0())
+        noise.at_least(
+            test.lost - reference_excess(&self.rules, test.expected, test.windows),
+            test.expected,
+            test.windows,
+            self.rules.path_p0(),
+        )
     }
 
     fn state(&self, test: &PathTest, failed: bool) -> PathState {
@@ -261,7 +258,7 @@ impl Judge {
                 sent,
                 received,
                 p_value,
-                failed: p_value <= self.rules.alpha_per_path() / 2.0,
+                failed: p_value <= self.rules.alpha_per_link(),
             }
         };
         Some([link(sums.sent?, at_spine), link(sent_on, sums.received)])
@@ -291,8 +288,8 @@ impl Judge {
 mod tests {
     use super::*;
     use crate::aggregate::Aggregator;
+    use crate::noise::Noise;
     use crate::rules::Reference;
-    use crate::threshold::Noise;
     use crate::types::{Fabric, LeafId, SpineId};
     use crate::window::{EndReason, HopRecord, Window};
 
@@ -334,8 +331,8 @@ mod tests {
             .collect()
     }
 
-    /// Goal: by hand: 112 paths, alpha 1e-3/112 = 8.9e-6 each; P(Poisson(0.164) >= 4)
-    /// = 2.6e-5, >= 5 8.6e-7: 4 losses of 4,096 pass, 5 fail.
+    /// Goal: by hand: 32 links, alpha 1e-3/32 = 3.1e-5 each; P(Poisson(0.164) >= 3)
+    /// = 6.5e-4, >= 4 2.6e-5: 3 losses of 4,096 pass, 4 fail.
     #[test]
     fn source_counts_by_hand() {
         let rules = Rules {
@@ -343,12 +340,12 @@ mod tests {
             target_rate: 0.005,
             ..Rules::new(FABRIC)
         };
-        let tests = judged(rules, &window([4_092, 4_091], [0, 0]));
+        let tests = judged(rules, &window([4_093, 4_092], [0, 0]));
         assert_eq!(tests[0].state, PathState::Healthy, "{:?}", tests[0]);
         assert_eq!(tests[1].state, PathState::Failed, "{:?}", tests[1]);
-        assert_eq!((tests[0].threshold, tests[1].lost), (4_092.0, 5.0));
-        assert!(tests[1].p_value < 8.9e-6 && tests[0].p_value > 8.9e-6);
-        assert!((tests[1].rate - 5.0 / 4_096.0).abs() < 1e-12);
+        assert_eq!((tests[0].threshold, tests[1].lost), (4_093.0, 4.0));
+        assert!(tests[1].p_value < 3.1e-5 && tests[0].p_value > 3.1e-5);
+        assert!((tests[1].rate - 4.0 / 4_096.0).abs() < 1e-12);
     }
 
     /// Goal: what our own queues dropped is no loss; in the paper preset it makes

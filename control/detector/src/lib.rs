@@ -29,6 +29,7 @@ pub mod intersect;
 pub mod judge;
 pub mod likelihood;
 pub mod localize;
+pub mod noise;
 pub mod rules;
 pub mod sequential;
 mod spine;
@@ -45,10 +46,10 @@ pub use judge::{AbstainReason, Judge, LinkTest, PathState, PathTest};
 pub use localize::{
     Cleared, Conviction, Localization, Localizer, LocalizerRules, Missing, Suspect,
 };
+pub use noise::{Calibration, Noise};
 pub use rules::{Evidence, KnownDrops, Reference, Rules, ThresholdRule};
 pub use sequential::{Alarm, Sequential};
 pub use spine::VICTIM_P;
 pub use stats::{NoiseReport, NoiseStats};
-pub use threshold::Noise;
 pub use types::{Epoch, Fabric, LeafId, Link, Nanos, OutsideFabric, Path, Qpn, SpineId};
 pub use window::{EndReason, HopRecord, VoidReason, Window, WindowError};

@@ -4,7 +4,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::threshold::{Noise, PAPER_SENSITIVITY};
+use crate::noise::Noise;
+use crate::threshold::PAPER_SENSITIVITY;
 use crate::types::{Fabric, Nanos};
 
 /// What a path's loss is read from. Ordered from weak to strong.
@@ -30,6 +31,9 @@ pub enum Reference {
     /// The median of the sibling spines' counts. Needs neither N nor M and is
     /// deaf to retransmissions, but breaks when half of the spines fail alike.
     SiblingMedian,
+    /// The count that seven eighths of the sibling spines do not exceed. As the median, but it
+    /// holds while an eighth of the spines, rounded up, and one more are healthy.
+    SiblingUpper,
 }
 
 /// The rule that makes a receive-only threshold.
@@ -59,7 +63,7 @@ pub enum KnownDrops {
 /// All rules of judging, see the file's comment.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rules {
-    /// Size of the fabric; alpha is split over its paths.
+    /// Size of the fabric; alpha is split over its links.
     pub fabric: Fabric,
     /// Strongest evidence to use; a path without hop records falls back to its
     /// source counts, never further.
@@ -112,7 +116,7 @@ impl Rules {
             evidence: Evidence::SourceCounts,
             reference: Reference::Marked,
             threshold: ThresholdRule::Calibrated,
-            noise: Noise::FEWEST_MEASURED,
+            noise: Noise::of_default(fabric.spines),
             p0: DEFAULT_P0,
             alpha: DEFAULT_ALPHA,
             p_min: 0,
@@ -153,9 +157,16 @@ impl Rules {
         }
     }
 
-    /// Error probability of one path's test.
+    /// Error probability of one link's test: alpha split over all links of the fabric.
+    pub fn alpha_per_link(&self) -> f64 {
+        self.alpha / self.fabric.links().max(1) as f64
+    }
+
+    /// Error probability of one path's test: that of a link. Links are what is convicted, and it
+    /// takes two failed paths that share one; so of L leaves alpha*(L-1)/2 false path alarms are
+    /// to be expected per round, and far fewer than alpha false convictions.
     pub fn alpha_per_path(&self) -> f64 {
-        self.alpha / self.fabric.paths() as f64
+        self.alpha_per_link()
     }
 
     /// Loss rate that a healthy path may have: 1 - (1 - p0)^2.
@@ -167,6 +178,6 @@ impl Rules {
     /// False path alarms to expect per day if every path is tested `rounds` times
     /// a day and loses exactly what is tolerated (an upper bound otherwise).
     pub fn expected_false_alarms_per_day(&self, rounds: f64) -> f64 {
-        self.alpha * rounds
+        self.alpha_per_path() * self.fabric.paths() as f64 * rounds
     }
 }

@@ -1,20 +1,19 @@
-//! The sequential test: an alarm as soon as the evidence is there.
+//! The sequential test: alarms as soon as the evidence is there.
 //!
-//! The agent feeds it the source counts of back-to-back small windows of a path,
-//! (S, lost) each; it keeps one number per path and assumed rate and never has to
-//! be sized for the smallest failure. It is a CUSUM (Page 1954): the
-//! log-likelihood ratio of "loses p1" against "loses what is tolerated", started
-//! again whenever it falls below zero,
+//! Windows of a path follow each other; each gives `lost` of `sent` packets. For each of several
+//! loss rates p the likelihood ratio of the window, losses at p against the tolerated rate p0, is
 //!
 //! ```text
-//! W = max(0, W + lost*ln(p1/p0) + (S - lost)*ln((1 - p1)/(1 - p0)))
+//! L = (p/p0)^lost * ((1-p)/(1-p0))^(sent-lost)
 //! ```
 //!
-//! and it alarms at W >= h. Several p1 run side by side, so that small losses are
-//! seen at all and large ones at once. One CUSUM with likelihood-ratio steps
-//! crosses h in the mean no sooner than after e^h windows (Lorden 1971); with
-//! h = ln(rates/alpha) the rates together alarm about once in 1/alpha windows of a
-//! healthy path, or more seldom.
+//! and the Shiryaev-Roberts statistic of that rate goes on as R' = (1 + R) L: the sum, over all
+//! windows in which the loss may have begun, of the evidence since. The test alarms when the
+//! weighted sum over rates reaches A. Of a path that loses p0, each R less the number of windows is
+//! a martingale, and so is the sum; hence the mean number of windows to a false alarm is at least
+//! A (Pollak 1985; e-detectors: Shin, Ramdas, Rinaldo 2022), whatever the weights. With less loss
+//! it is longer. `spraycheck sim sequential` compares it with CUSUM and GLR at equal false alarm
+//! rates.
 
 use std::collections::BTreeMap;
 
@@ -23,38 +22,54 @@ use serde::Serialize;
 use crate::rules::Rules;
 use crate::types::{Nanos, Path};
 
-/// Loss rates that are looked for side by side: each reacts best near itself and
-/// well up to about three times it.
-pub const ALTERNATIVES: [f64; 5] = [0.0005, 0.002, 0.01, 0.1, 0.9];
+/// Loss rates that are looked for side by side, each the double or more of the one before: between
+/// two of them a rate costs a fraction of a nat.
+pub const RATES: [f64; 9] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.06, 0.25, 0.9];
+
+/// Their weights, summing up to 1. Small losses need the most packets, so they get the most.
+pub const WEIGHTS: [f64; 9] = [0.16, 0.2, 0.14, 0.16, 0.14, 0.1, 0.06, 0.03, 0.01];
+
+/// Windows in which all healthy paths of the fabric together may raise alpha false alarms, by
+/// default. Sixteen windows of 64 packets per spine are what one test of fixed size takes.
+pub const WINDOWS_PER_HORIZON: u32 = 16;
+
+/// Mean windows of a healthy path to a false alarm, at least, however small the fabric is. 10^8
+/// marked packets are 1.6 million windows of 64: one in twenty such runs may then have an alarm.
+pub const RUN_LENGTH_MIN: f64 = 3.2e7;
 
 /// An alarm of the sequential test.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Alarm {
     /// The path.
     pub path: Path,
-    /// Packets since the statistic last stood at zero.
+    /// Packets since the loss most likely began.
     pub packets: u64,
     /// Losses among them.
     pub lost: u64,
-    /// The statistic W, in nats.
+    /// The logarithm of the statistic, in nats.
     pub evidence: f64,
     /// When the window closed that raised it.
     pub at_ns: Nanos,
 }
 
-/// One CUSUM per path and alternative; memory grows with the paths seen, up to
-/// (leaves - 1) * spines of them at a destination leaf (about 150 bytes each).
+/// The test of all paths; memory grows with the paths seen, up to (leaves - 1) * spines of them at
+/// a destination leaf (about 300 bytes each).
 #[derive(Clone, Debug)]
 pub struct Sequential {
     /// ln of the likelihood ratio of a lost and of a delivered packet.
-    steps: [(f64, f64); ALTERNATIVES.len()],
+    steps: [(f64, f64); RATES.len()],
+    /// A.
     alarm_at: f64,
-    paths: BTreeMap<Path, [Walk; ALTERNATIVES.len()]>,
+    paths: BTreeMap<Path, [Walk; RATES.len()]>,
 }
 
+/// The evidence for one rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Walk {
-    evidence: f64,
+    /// R.
+    sum: f64,
+    /// The logarithm of its largest term (CUSUM), and what has come since that one began.
+    largest: f64,
     packets: u64,
     lost: u64,
 }
@@ -63,27 +78,30 @@ struct Walk {
 const HEALTHY_RATE_MIN: f64 = 1e-9;
 
 impl Sequential {
-    /// A test with the rules' tolerated loss; alpha per window of a path is the
-    /// rules' alpha over the fabric's paths and `windows_per_horizon`, so that all
-    /// paths together give at most about alpha false alarms per horizon of that
-    /// many windows each.
+    /// A test with the rules' tolerated loss. The mean number of windows of a healthy path to a
+    /// false alarm is at least `windows_per_horizon` over the rules' alpha per link
+    /// ([`WINDOWS_PER_HORIZON`] by default), and at least [`RUN_LENGTH_MIN`].
     pub fn new(rules: &Rules, windows_per_horizon: u32) -> Sequential {
-        let alpha = rules.alpha_per_path() / f64::from(windows_per_horizon.max(1));
         let healthy = rules.path_p0().max(HEALTHY_RATE_MIN);
-        let steps = ALTERNATIVES.map(|rate| {
-            let rate = rate.max(2.0 * healthy);
+        let steps = RATES.map(|rate| {
+            let rate = rate.max(2.0 * healthy).min(1.0 - 1e-9);
             ((rate / healthy).ln(), (-rate).ln_1p() - (-healthy).ln_1p())
         });
-        let alarm_at = (ALTERNATIVES.len() as f64 / alpha).ln();
         Sequential {
             steps,
-            alarm_at,
+            alarm_at: (f64::from(windows_per_horizon.max(1)) / rules.alpha_per_link())
+                .max(RUN_LENGTH_MIN),
             paths: BTreeMap::new(),
         }
     }
 
-    /// The statistic at which it alarms, in nats.
+    /// The logarithm of the statistic at which it alarms, in nats.
     pub fn alarm_at(&self) -> f64 {
+        self.alarm_at.ln()
+    }
+
+    /// Mean windows of a healthy path to a false alarm, at least.
+    pub fn run_length_min(&self) -> f64 {
         self.alarm_at
     }
 
@@ -127,34 +145,37 @@ impl Sequential {
     pub fn add(&mut self, path: Path, sent: u64, lost: u64, at_ns: Nanos) -> Option<Alarm> {
         let lost = lost.min(sent);
         let walks = self.paths.entry(path).or_default();
-        let mut alarm: Option<Alarm> = None;
-        for (walk, (per_loss, per_delivery)) in walks.iter_mut().zip(self.steps) {
+        let mut statistic = 0.0;
+        let (mut best, mut best_share) = (Walk::default(), 0.0);
+        let rates = walks.iter_mut().zip(self.steps).zip(WEIGHTS);
+        for ((walk, (per_loss, per_delivery)), weight) in rates {
             let step = lost as f64 * per_loss + (sent - lost) as f64 * per_delivery;
-            walk.evidence += step;
+            walk.sum = (1.0 + walk.sum) * step.exp();
+            if walk.largest <= 0.0 {
+                *walk = Walk {
+                    sum: walk.sum,
+                    ..Walk::default()
+                };
+            }
+            walk.largest += step;
             walk.packets += sent;
             walk.lost += lost;
-            if walk.evidence <= 0.0 {
-                *walk = Walk::default();
-            }
-            let Walk {
-                evidence,
-                packets,
-                lost,
-            } = *walk;
-            if evidence >= self.alarm_at && alarm.is_none_or(|other| other.evidence < evidence) {
-                alarm = Some(Alarm {
-                    path,
-                    packets,
-                    lost,
-                    evidence,
-                    at_ns,
-                });
+            statistic += weight * walk.sum;
+            if weight * walk.sum > best_share {
+                (best, best_share) = (*walk, weight * walk.sum);
             }
         }
-        if alarm.is_some() {
-            self.paths.remove(&path);
+        if statistic < self.alarm_at {
+            return None;
         }
-        alarm
+        self.paths.remove(&path);
+        Some(Alarm {
+            path,
+            packets: best.packets,
+            lost: best.lost,
+            evidence: statistic.min(f64::MAX).ln(),
+            at_ns,
+        })
     }
 
     /// Forgets a path, when its link or liveness changed.
@@ -184,21 +205,28 @@ mod tests {
         )
     }
 
-    /// Goal: by hand: h = ln(5 * 448 / 1e-3) = 14.62; three losses of 64 packets
-    /// weigh 3*ln(0.1/4e-5) + 61*ln(0.9) = 23.5 - 6.4 = 17.0 at 10 %: an alarm; two
-    /// weigh at most 2*ln(0.01/4e-5) + 62*ln(0.99) = 10.4: none.
+    /// Goal: by hand: ln A = ln 3.2e7 = 17.28. Four losses of 64 packets in the first window weigh
+    /// 4*ln(0.06/4e-5) + 60*ln(0.94) = 29.25 - 3.71 = 25.5 at 6 %, 22.7 after its weight of 0.06:
+    /// an alarm. Two weigh at most 2*ln(0.02/4e-5) + 62*ln(0.98) = 11.2: none.
     #[test]
     fn the_statistic_by_hand() {
-        let mut test = sequential();
-        assert!(
-            (test.alarm_at() - 14.62).abs() < 0.01,
-            "{}",
-            test.alarm_at()
-        );
-        assert_eq!(test.add(PATH, 64, 2, Nanos(1)), None);
-        let alarm = sequential().add(PATH, 64, 3, Nanos(2)).expect("an alarm");
-        assert!((alarm.evidence - 17.0).abs() < 0.1, "{alarm:?}");
-        assert_eq!((alarm.packets, alarm.lost), (64, 3));
+        assert!((sequential().alarm_at() - 17.28).abs() < 0.01);
+        assert!((WEIGHTS.iter().sum::<f64>() - 1.0).abs() < 1e-12);
+        assert_eq!(sequential().add(PATH, 64, 2, Nanos(1)), None);
+        let alarm = sequential().add(PATH, 64, 4, Nanos(2)).expect("an alarm");
+        assert!((22.7..24.5).contains(&alarm.evidence), "{alarm:?}");
+        assert_eq!((alarm.packets, alarm.lost), (64, 4));
+    }
+
+    /// Goal: a large fabric has a longer run length: 2,048 links, 16 windows per horizon.
+    #[test]
+    fn alpha_is_split_over_links() {
+        let rules = Rules::new(Fabric {
+            leaves: 32,
+            spines: 32,
+        });
+        let test = Sequential::new(&rules, WINDOWS_PER_HORIZON);
+        assert!((test.run_length_min() / (16.0 * 2_048.0 / 1e-3) - 1.0).abs() < 1e-9);
     }
 
     /// Goal: what the test says it sees is what it sees: a path that loses one in every 1/rate
@@ -221,13 +249,23 @@ mod tests {
     }
 
     /// Goal: a path without loss never alarms and its statistic does not drift, so
-    /// a failure after a long quiet time is seen as fast as at once.
+    /// a failure after a long quiet time is seen as fast as at once, and told from when on.
     #[test]
     fn a_long_quiet_time_does_not_delay() {
         let mut test = sequential();
         for second in 0..100_000 {
             assert_eq!(test.add(PATH, 64, 0, Nanos(second)), None);
         }
-        assert!(test.add(PATH, 64, 3, Nanos(0)).is_some());
+        let alarm = test.add(PATH, 64, 4, Nanos(0)).expect("an alarm");
+        assert_eq!((alarm.packets, alarm.lost), (64, 4));
+    }
+
+    /// Goal: whatever is lost, the evidence is a number.
+    #[test]
+    fn a_dead_path_gives_a_number() {
+        let alarm = sequential()
+            .add(PATH, 1 << 40, 1 << 40, Nanos(0))
+            .expect("an alarm");
+        assert!(alarm.evidence.is_finite(), "{alarm:?}");
     }
 }

@@ -73,6 +73,7 @@ mod tests {
             evidence: Evidence::ReceiveOnly,
             noise: crate::Noise {
                 additive_packets: 40.0,
+                decay_packets: 0.0,
                 sigma: 0.0,
             },
             p_min: 1,

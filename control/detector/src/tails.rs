@@ -22,6 +22,18 @@ pub fn binomial_at_least(sent: u64, lost: u64, rate: f64) -> f64 {
     }
 }
 
+/// P(exactly 0, 1, 2, .. of `sent` packets are lost), each with probability `rate`.
+pub fn binomial_terms(sent: u64, rate: f64) -> impl Iterator<Item = f64> {
+    let rate = rate.clamp(0.0, 1.0 - 1e-12);
+    let odds = rate / (1.0 - rate);
+    let mut term = (sent as f64 * (-rate).ln_1p()).exp();
+    (0..=sent).map(move |lost| {
+        let this = term;
+        term *= (sent - lost) as f64 / (lost + 1) as f64 * odds;
+        this
+    })
+}
+
 /// The fewest losses out of `sent` that are improbable at `rate`: the smallest
 /// m with P(at least m lost) <= `alpha`. May be `sent + 1`, which never happens.
 pub fn critical_losses(sent: u64, rate: f64, alpha: f64) -> u64 {

@@ -6,7 +6,7 @@ use clap::Args;
 use config::{SimLayer, Time};
 use detector::LeafId;
 
-use super::FabricArgs;
+use super::{FabricArgs, Trial};
 use crate::failure::{Failure, USAGE};
 
 /// Simulate a fabric with the very code of switch and host, or repeat an experiment of the paper.
@@ -17,6 +17,7 @@ use crate::failure::{Failure, USAGE};
 #[derive(Args, Debug, Default)]
 #[command(
     args_override_self = true,
+    args_conflicts_with_subcommands = true,
     after_help = "\
 Examples:
   spraycheck sim --leaves 64 --spines 64 --workload pairs --fail 'leaf3>spine5:drop=0.01'
@@ -28,6 +29,8 @@ Examples:
 The result depends on settings and seed alone, not on --jobs, machine or speed."
 )]
 pub(crate) struct SimArgs {
+    #[command(subcommand)]
+    pub(crate) trial: Option<Trial>,
     /// An experiment, list or merge
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,

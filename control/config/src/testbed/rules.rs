@@ -29,7 +29,13 @@ impl TestbedConfig {
         };
         let mut rules = Rules {
             evidence,
-            noise: Noise::calibrated(config.spray.word(), config.tie.word(), self.load()),
+            noise: Noise::calibrated(
+                config.spray.word(),
+                config.tie.word(),
+                config.mark.word(),
+                config.spines,
+                self.measured_load(),
+            ),
             p0: config.p0.value(),
             alpha: config.alpha.value(),
             ..base
@@ -49,6 +55,12 @@ impl TestbedConfig {
         let config = self;
         let hosts = f64::from(config.hosts_per_leaf) * config.host_rate.bits_per_second() as f64;
         hosts / (f64::from(config.spines) * config.link_rate.bits_per_second() as f64)
+    }
+
+    /// Load of the uplinks by the measured flow alone, which is one host's: only what is counted
+    /// makes its own count more even.
+    fn measured_load(&self) -> f64 {
+        self.load() / f64::from(self.hosts_per_leaf.max(1))
     }
 
     /// Packets per spine of a window; 0: as many as the flow has.
