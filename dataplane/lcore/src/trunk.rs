@@ -164,13 +164,13 @@ impl Outlet {
     pub fn send_due(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters) -> usize {
         if self.is_plain {
             let lane = self.lanes[0];
+            let unsent = &mut self.unsent;
+            let room = BURST.saturating_sub(unsent.len());
             let switch = &mut parts[lane.switch].switch;
-            while self.unsent.len() < BURST
-                && let Some(packet) = switch.egress(now, lane.port)
-            {
-                let refused = self.unsent.push(packet.into_mbuf());
+            switch.egress_burst(now, lane.port, room, |packet| {
+                let refused = unsent.push(packet.into_mbuf());
                 debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-            }
+            });
         } else {
             let Outlet {
                 lanes,

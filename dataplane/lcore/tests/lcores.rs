@@ -466,6 +466,37 @@ fn an_uplink_leaves_the_spray_within_one_round_of_its_link() {
     }
 }
 
+/// Goal: what an lcore that stands still cannot take is refused by name, before the switch has it
+/// (`spread-full`) or before a packet counts as sent (`hand-off-full`); all the rest gets through.
+#[test]
+fn an_lcore_that_stands_still_is_refused_to_by_name() {
+    let mut leaf = Leaf::new("f", &spec(4 << 20), 2);
+    // One uplink is left, and it is lcore 1's. Half of the frames belong to lcore 1 as well. A ring
+    // holds 1,024, and at most 512 wait for one.
+    for spine in [0, 2, 3] {
+        leaf.links.set(HOSTS + spine, false);
+    }
+    for number in 0..6_000u32 {
+        let host = (number % 50) as u8 + 1;
+        leaf.send(0, &data(0, (host, host), 26, number / 50));
+        if number % 32 == 31 {
+            leaf.now = leaf.now.plus(STEP_NS);
+            leaf.workers[0].round(leaf.now);
+            leaf.workers[0].tick(leaf.now);
+            leaf.collect();
+        }
+    }
+    for reason in [DropReason::SpreadFull, DropReason::HandOffFull] {
+        let dropped = leaf.whole().counters.dropped(reason);
+        assert!(dropped > 100, "{}: {dropped}", reason.name());
+    }
+    leaf.rounds(4_000);
+    let out: usize = leaf.uplinks.iter().map(Vec::len).sum();
+    let (whole, _) = leaf.end();
+    let dropped = whole.counters.dropped_total();
+    assert_eq!(out as u64 + dropped, 6_000);
+}
+
 #[test]
 fn three_threads_at_once_account_for_every_packet() {
     let mut leaf = Leaf::new("t", &spec(20_000), 3);

@@ -6,6 +6,7 @@ use std::fmt::Display;
 use std::hash::Hash;
 
 use packet::MacAddr;
+use pipeline::busy::PORTS_MAX;
 use pipeline::{HostConfig, Peer, PortConfig, PortKind, Role};
 
 use super::device::Device;
@@ -67,6 +68,13 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         vlans: Vec::new(),
         hosts: Vec::new(),
     };
+    if raw.port.len() > PORTS_MAX {
+        let message = format!(
+            "{} ports are more than the {PORTS_MAX} of a switch; spread its hosts over more leaves",
+            raw.port.len()
+        );
+        return Err(ConfigError::new("port", message));
+    }
     for (index, port) in raw.port.iter().enumerate() {
         let key = |field: &str| format!("port[{index}].{field}");
         check_name(&port.name, &key("name"))?;

@@ -247,6 +247,16 @@ fn wrong_leaves_are_explained() {
             "port[2].mac: 03:00:00:00:00:11 is no address of one station",
         ),
         (
+            "peer_mac = \"02:00:01:00:01:00\"",
+            "peer_mac = \"33:33:00:00:00:01\"",
+            "port[2].peer_mac: 33:33:00:00:00:01 is no address of one station",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"fd77::9\", mac = \"ff:ff:ff:ff:ff:ff\" }, { address = \"fd77::1\"",
+            "port[0].hosts[1].mac: ff:ff:ff:ff:ff:ff is no address of one station",
+        ),
+        (
             "mac = \"02:00:00:00:00:11\"",
             "mac = \"2:0:0:0:0:11\"",
             "port[2].mac: \"2:0:0:0:0:11\" is no MAC address",
@@ -524,4 +534,31 @@ impl pipeline::Token for NoPacket {
     fn wire_len(&self) -> u32 {
         0
     }
+}
+
+/// Goal: a switch has as many ports as its sets of ports hold, and the message says how many.
+#[test]
+fn ports_beyond_the_most_are_refused() {
+    let host = |n: usize| {
+        format!(
+            "[[port]]\nname = \"h{n}\"\nkind = \"host\"\nmac = \"02:01:00:00:{:02x}:{:02x}\"\nrate = \"1Gbps\"\n\
+             hosts = [{{ address = \"10.77.{}.{}\" }}]\n",
+            n >> 8,
+            n & 255,
+            64 + (n >> 8),
+            n & 255
+        )
+    };
+    let most = 1024 - LEAF.matches("[[port]]").count();
+    let with = |count: usize| {
+        let ports: String = (0..count).map(host).collect();
+        parse(&LEAF.replacen("[[route]]", &format!("{ports}[[route]]"), 1))
+    };
+    let error = with(most + 1).unwrap_err().to_string();
+    assert!(
+        error.contains("port: 1025 ports are more than the 1024 of a switch"),
+        "{error}"
+    );
+    let spec = with(most).map(|spec| spec.config.ports.len());
+    assert_eq!(spec.map_err(|error| error.to_string()), Ok(1024));
 }
