@@ -112,6 +112,11 @@ impl Watch {
         found.suspects.retain(|s| is_accused(s.link));
     }
 
+    /// Mean windows of a healthy path to a false alarm, at least.
+    pub fn run_length_min(&self) -> f64 {
+        self.sequential.run_length_min()
+    }
+
     /// Alarms so far.
     pub fn alarms(&self) -> u64 {
         self.alarms
