@@ -179,8 +179,8 @@ mod tests {
             assert_eq!(look(&mut watch, 0, false).0, too_few);
         }
         assert_eq!(look(&mut watch, 0, false).0, PathState::Healthy);
-        let (state, alarm) = look(&mut watch, 3, false);
-        assert_eq!((state, alarm.map(|a| a.lost)), (PathState::Failed, Some(3)));
+        let (state, alarm) = look(&mut watch, 4, false);
+        assert_eq!((state, alarm.map(|a| a.lost)), (PathState::Failed, Some(4)));
         assert_eq!((look(&mut watch, 0, false).0, watch.alarms()), (too_few, 1));
     }
 

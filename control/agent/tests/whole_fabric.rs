@@ -187,7 +187,7 @@ fn expected_false_alarms_are_those_of_the_test() {
         let mut config = settings(Evidence::SourceCounts, &[]);
         config.test = test;
         let mut memory = fabric(&config);
-        memory.run(&[(3, 6)], enough(&config), true);
+        memory.run(&[(3, 6)], 2 * enough(&config), true);
         let tests = memory.core.path_tests() as f64;
         assert!(tests >= 8.0, "{tests}");
         // Half a day.

@@ -22,8 +22,9 @@ const CLOSE_REPEATS: u16 = 1;
 /// colour is sent after that, and on its path nothing overtakes it. Should a path be slower than the
 /// longest delay, the destination leaf finds two windows in one place, and both are void.
 const COLOUR_RESTS: u64 = 3;
-/// Windows are stretched to so many times their packets at most, while the next one cannot open.
-const STRETCH_MAX: u64 = 16;
+/// Windows are stretched to so many times their packets at most, while the next one cannot open: a
+/// flow that has been fast for one short window may not be so for long.
+const STRETCH_MAX: u64 = 64;
 /// Windows that are closed but still rest.
 const CLOSING_MAX: usize = 16;
 

@@ -301,7 +301,9 @@ fn found_flows_are_measured_in_turns_of_their_ports() {
             }
         }
         if let Some(open) = source.open_next(now, &usable, &mut counters) {
-            assert_eq!(open.window.header.packets, 8, "2 for each of 4 spines");
+            // 2 for each of 4 spines, and more while colours rest.
+            let packets = open.window.header.packets;
+            assert!((8..64).contains(&packets), "{packets}");
             order.push(open.port.0);
         }
     }
