@@ -20,6 +20,7 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.trial {
         Some(Trial::Pmin(args)) => return crate::pmin::run(args),
         Some(Trial::Sequential(args)) => return crate::pmin::sequential(args),
+        Some(Trial::Agree(args)) => return crate::agree::run(args),
         None => {}
     }
     match args.name.as_deref() {
