@@ -6,8 +6,8 @@
 HOST=(10.77.0.1 10.77.1.1)
 HOST6=(fd77:0:0:0::1 fd77:0:0:1::1)
 HOSTV=(10.78.0.1 10.78.1.1)
-# TCP port 18515 of perftest and ibv_*_pingpong, as /proc/net/tcp writes it.
-LISTENS='for i in $(seq 100); do grep -q :4853 /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done'
+# TCP port 18515 of perftest and ibv_*_pingpong, as /proc/net/tcp writes it; state 0A is LISTEN.
+LISTENS='for i in $(seq 100); do grep -q ":4853 [0-9A-F:]* 0A" /proc/net/tcp /proc/net/tcp6 && break; sleep 0.1; done'
 
 # pair NAME PACKETS READY SERVER CLIENT: runs SERVER in guest 1, and CLIENT in guest 0 once READY, a
 # command of guest 1, has ended. Demands that both end well and that both devices together received
@@ -61,7 +61,7 @@ verbs() {
     "ibv_rc_pingpong -d rxe0 -g \$G4 -m 1024 -s 4096 -n 100 ${HOST[1]}"
   pair ibv_ud_pingpong 200 "$LISTENS" 'ibv_ud_pingpong -d rxe0 -g $G4 -s 1024 -n 100' \
     "ibv_ud_pingpong -d rxe0 -g \$G4 -s 1024 -n 100 ${HOST[1]}"
-  perf ib_send_bw 1600 ib_send_bw '-x $G4 -m 1024 -s 16384 -n 100 -t 4 -r 16'
+  perf ib_send_bw 1600 ib_send_bw '-x $G4 -m 1024 -s 16384 -n 100 -t 1 -r 16'
   perf ib_read_bw 1600 ib_read_bw '-x $G4 -m 1024 -s 16384 -n 100 -o 4'
   perf ib_write_bw 1600 ib_write_bw '-x $G4 -m 1024 -s 16384 -n 100 -t 1'
   perf ib_atomic_bw 200 ib_atomic_bw '-x $G4 -n 100'
