@@ -7,9 +7,11 @@ use std::hash::Hash;
 
 use packet::MacAddr;
 use pipeline::busy::PORTS_MAX;
+use pipeline::fault::Fault;
 use pipeline::{HostConfig, Peer, PortConfig, PortKind, Role};
 
 use super::device::Device;
+use super::faults;
 use super::port::{address, check_mac, check_name, kind, mtu, peer_mac, rate};
 use super::raw;
 use super::trunk::Trunks;
@@ -25,6 +27,7 @@ pub(super) struct Ports {
     pub(super) ports: Vec<PortConfig>,
     pub(super) devices: Vec<Option<Device>>,
     pub(super) vlans: Vec<Option<u16>>,
+    pub(super) faults: Vec<Vec<Fault>>,
     pub(super) hosts: Vec<HostConfig>,
 }
 
@@ -66,6 +69,7 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         ports: Vec::new(),
         devices: Vec::new(),
         vlans: Vec::new(),
+        faults: Vec::new(),
         hosts: Vec::new(),
     };
     if raw.port.len() > PORTS_MAX {
@@ -122,6 +126,7 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         });
         result.devices.push(device);
         result.vlans.push(port.vlan);
+        result.faults.push(faults::read(&port.faults, index)?);
     }
     check_links(raw, role, &result.ports)?;
     if result.hosts.len() > HOSTS_MAX {

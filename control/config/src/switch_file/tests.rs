@@ -102,6 +102,61 @@ fn windows_follow_from_who_announces_and_how_it_is_tested() {
     assert_eq!(plan("host", "fixed").0.spine_packets, 0);
 }
 
+/// Goal: what a port injects is read, shown and limited to what can be done to a device.
+#[test]
+fn ports_inject_what_a_device_can_suffer() {
+    let with = |faults: &str| {
+        let uplink = "peer = \"spine2\"";
+        parse(&LEAF.replace(uplink, &format!("{uplink}\nfaults = [{faults}]")))
+    };
+    let spec = with("\"drop=2%\", \"match=17:+3,action=ecn\"").unwrap();
+    assert_eq!(spec.faults[3][0], Fault::Drop(0.02));
+    assert_eq!(spec.faults.iter().map(Vec::len).sum::<usize>(), 2);
+    let shown = crate::check::switch(&spec);
+    assert!(shown.contains("drop=0.02 of what up2 sends"), "{shown}");
+    for (wrong, message) in [
+        ("\"drop=2\"", "port[3].faults[0]: "),
+        (
+            "\"drop=0.1\", \"delay=1ms\"",
+            "port[3].faults[1]: \"delay=1ms\" cannot be done to a device; take drop, burst or match",
+        ),
+        ("\"down\"", "drop=1 is a black hole"),
+        ("\"corrupt=0.1\"", "cannot be done to a device"),
+        ("\"match=17:+3,action=corrupt\"", "cannot be done"),
+    ] {
+        let error = with(wrong).unwrap_err().to_string();
+        assert!(error.contains(message), "{wrong}: {error}");
+    }
+}
+
+/// Goal: evidence is what the file says, with the P_min that it needs, and fits protocol and test.
+#[test]
+fn evidence_fits_protocol_and_test() {
+    let with = |evidence: &str| {
+        let said = format!("evidence = \"{evidence}\"");
+        LEAF.replace("evidence = \"source-counts\"", &said)
+    };
+    for evidence in [
+        Evidence::ReceiveOnly,
+        Evidence::SourceCounts,
+        Evidence::HopCounts,
+    ] {
+        let rules = parse(&with(&evidence.to_string())).unwrap().rules();
+        assert_eq!(rules.evidence, evidence.into());
+        assert_eq!(rules, rules.with_evidence(rules.evidence));
+    }
+    let sequential = with("receive-only").replace("test = \"fixed\"", "test = \"sequential\"");
+    let error = parse(&sequential).unwrap_err().to_string();
+    assert!(
+        error.contains("measurement.evidence: receive-only does not say"),
+        "{error}"
+    );
+    assert_eq!(parse(SPINE).unwrap().evidence, Evidence::ReceiveOnly);
+    let paper = SPINE.replace("\"paper\"", "\"paper\"\nevidence = \"hop-counts\"");
+    let error = parse(&paper).unwrap_err().to_string();
+    assert!(error.contains("hop-counts needs the closes"), "{error}");
+}
+
 /// Goal: a spine on devices gives the EAL line of those devices, and the paper's protocol its way.
 #[test]
 fn a_spine_is_resolved() {
