@@ -68,6 +68,18 @@ const NO_ROW: RowHint = RowHint {
     responses: false,
 };
 
+/// No flow.
+const NOTHING: Flow = Flow {
+    addresses: 0,
+    flow: 0,
+    // The words of no packet are excluded by time: it never holds.
+    until: Nanos(0),
+    toward: Toward::Leaf(LeafId(0)),
+    priority: 0,
+    version: 0,
+    hint: NO_ROW,
+};
+
 /// The table.
 pub(crate) struct Known {
     flows: Box<[Flow; PLACES]>,
@@ -76,22 +88,17 @@ pub(crate) struct Known {
 impl Known {
     /// An empty one.
     pub(crate) fn new() -> Known {
-        let nothing = Flow {
-            addresses: 0,
-            flow: 0,
-            // The words of no packet are excluded by time: it never holds.
-            until: Nanos(0),
-            toward: Toward::Leaf(LeafId(0)),
-            priority: 0,
-            version: 0,
-            hint: NO_ROW,
-        };
-        let flows = vec![nothing; PLACES].into_boxed_slice();
+        let flows = vec![NOTHING; PLACES].into_boxed_slice();
         Known {
             flows: flows
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("it has that length")),
         }
+    }
+
+    /// Forgets all flows.
+    pub(crate) fn forget(&mut self) {
+        self.flows.fill(NOTHING);
     }
 
     #[inline(always)]

@@ -31,8 +31,6 @@ struct Node<T> {
 /// what is counted behind them.
 #[repr(C, align(64))]
 struct Egress {
-    /// Bytes by priority, and in all.
-    bytes: [u64; PRIORITIES + 1],
     /// When the link will be free, in picoseconds.
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
@@ -41,11 +39,14 @@ struct Egress {
     frame_max_bytes: u32,
     /// Bit p: queue p has packets.
     busy: u32,
-    /// First and last packet by priority.
-    ends: [(u32, u32); PRIORITIES],
     packets: u32,
     /// The longest frame of a link that is up.
     link_max_bytes: u32,
+    /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
+    /// cache line.
+    bytes: [u64; PRIORITIES + 1],
+    /// First and last packet by priority.
+    ends: [(u32, u32); PRIORITIES],
     up: bool,
     /// Another lcore's, to which too many packets are on their way.
     is_choked: bool,

@@ -234,11 +234,8 @@ impl<T: Token> Switch<T> {
             ..
         } = self;
         let next = loop {
-            let Some(bytes) = token
-                .header_mut()
-                .first_chunk_mut::<{ packet::head::HEAD_LEN }>()
-            else {
-                break Next::Unknown(token);
+            let Some(bytes) = run.bytes(&mut token) else {
+                break Next::Token(Some(token));
             };
             if let (Some(row), State::Leaf(leaf)) = (row, &mut *state) {
                 let psn = Head::psn(bytes);
@@ -306,6 +303,12 @@ impl<T: Token> Switch<T> {
             responses,
         };
         Some(row)
+    }
+
+    /// Forgets what was found out about flows: the next packet of each goes the whole way. That
+    /// changes nothing but speed.
+    pub fn forget_flows(&mut self) {
+        self.known.forget();
     }
 
     /// Remembers that such packets go to `leaf`.

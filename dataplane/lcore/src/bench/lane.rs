@@ -211,7 +211,7 @@ impl Lane {
         let mut ended = begun;
         let allocations = allocation_counter::measure(|| {
             while ended.wrapping_sub(begun) < cycles {
-                let now = Nanos(self.clock.now_ns());
+                let now = Nanos(self.clock.at_ns(ended));
                 self.rx.receive_at_most(&mut burst, self.setting.burst);
                 self.ingress(now, &mut burst);
                 for port in 0..ports {
