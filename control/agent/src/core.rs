@@ -173,9 +173,12 @@ impl Core {
             self.thresholds.clear();
         }
         let lambda = packets as f64 / k as f64;
-        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
-        let allowed =
-            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
+        let evidence = detector::Evidence::ReceiveOnly;
+        let rules = Rules {
+            evidence,
+            ..self.rules
+        };
+        let allowed = threshold::threshold(&rules, evidence, lambda, 1).allowed_loss;
         let least = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX)) as u32;
         self.thresholds.insert((packets, k), least);
         least

@@ -4,6 +4,7 @@ mod csv;
 mod merge;
 mod named;
 mod plot;
+mod report;
 mod scenario;
 mod watch;
 
@@ -25,8 +26,9 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     match args.name.as_deref() {
         None => scenario::run(args),
-        Some("list") => named::list(),
+        Some("list") => named::list(args),
         Some("merge") => merge::run(args),
+        Some("report") => report::run(args),
         Some(name) => named::run(args, name),
     }
 }
