@@ -279,7 +279,7 @@ impl<T: Token> Switch<T> {
         next
     }
 
-    /// The row in which a run is counted; `None` if there is none left.
+    /// The row in which a run is counted; `None` if its flow has none.
     #[inline(always)]
     fn row_of_run(&mut self, now: Nanos, run: &Run) -> Option<usize> {
         let State::Leaf(leaf) = &mut self.state else {
@@ -294,9 +294,8 @@ impl<T: Token> Switch<T> {
         if hint.responses == responses && destination.is_row(hint.row as usize, hint.generation) {
             return Some(hint.row as usize);
         }
-        let key = key_of(&run.head);
-        let source = || self.routes.leaf_of(key.source);
-        let row = destination.row_of(now, &key, source)?;
+        // A flow that is new takes its row, or finds none, on the whole way.
+        let row = destination.find(&key_of(&run.head))?;
         flow.hint = RowHint {
             row: row as u32,
             generation: destination.generation(row),
