@@ -53,6 +53,8 @@ fn a_running_testbed_shows_itself_and_ends_with_what_it_has() {
     );
     for (what, key) in [
         ("queues", "max_queue_bytes"),
+        ("queues", "unserved_ms_by_priority"),
+        ("queues", "starved_by_priority"),
         ("lcores", "busy_share"),
         ("drops", "packets"),
         ("version", "part"),

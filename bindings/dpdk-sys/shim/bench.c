@@ -13,6 +13,7 @@
 #define BURST_MAX 64
 #define TTL_AT 22
 #define CHECKSUM_AT 24
+#define ADDRESSES_AT 26
 #define FLAGS_AT 46
 #define PSN_AT 50
 
@@ -38,13 +39,43 @@ static inline void restamp(struct rte_mbuf *const *mbufs, uint32_t count, struct
 	stamp->psn = psn;
 }
 
-void shim_bench_stamp(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_stamp *stamp)
+/* The same, each frame being of the next flow. */
+static inline void restamp_flows(struct rte_mbuf *const *mbufs, uint32_t count,
+	struct shim_stamp *stamp, struct shim_flow *flows, uint32_t flow_count)
 {
-	restamp(mbufs, count, stamp);
+	for (uint32_t i = 0; i < count; i++) {
+		struct shim_flow *flow = &flows[stamp->next];
+		uint8_t *data = rte_pktmbuf_mtod(mbufs[i], uint8_t *);
+
+		memcpy(stamp->flags_qp, flow->flags_qp, sizeof(stamp->flags_qp));
+		stamp->psn = flow->psn;
+		restamp(mbufs + i, 1, stamp);
+		if (rte_pktmbuf_data_len(mbufs[i]) < SHIM_STAMP_FRAME_BYTES)
+			continue;
+		memcpy(data + ADDRESSES_AT, flow->addresses, sizeof(flow->addresses));
+		flow->psn = stamp->psn;
+		stamp->next = stamp->next + 1 < flow_count ? stamp->next + 1 : 0;
+	}
+}
+
+static inline void restamp_all(struct rte_mbuf *const *mbufs, uint32_t count,
+	struct shim_stamp *stamp, struct shim_flow *flows, uint32_t flow_count)
+{
+	if (flow_count == 0)
+		restamp(mbufs, count, stamp);
+	else
+		restamp_flows(mbufs, count, stamp, flows, flow_count);
+}
+
+void shim_bench_stamp(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_stamp *stamp,
+	struct shim_flow *flows, uint32_t flow_count)
+{
+	restamp_all(mbufs, count, stamp, flows, flow_count);
 }
 
 uint64_t shim_bench_loop(struct shim_queue rx, const struct shim_queue *tx, uint32_t tx_count,
-	uint16_t burst, uint64_t rounds, struct shim_stamp *stamp)
+	uint16_t burst, uint64_t rounds, struct shim_stamp *stamp, struct shim_flow *flows,
+	uint32_t flow_count)
 {
 	struct rte_mbuf *mbufs[BURST_MAX];
 	uint64_t packets = 0;
@@ -58,7 +89,7 @@ uint64_t shim_bench_loop(struct shim_queue rx, const struct shim_queue *tx, uint
 
 		for (uint16_t i = 0; i < count; i++)
 			rte_prefetch0(rte_pktmbuf_mtod(mbufs[i], void *));
-		restamp(mbufs, count, stamp);
+		restamp_all(mbufs, count, stamp, flows, flow_count);
 		sent = rte_eth_tx_burst(tx[next].port, tx[next].queue, mbufs, count);
 		if (sent < count)
 			rte_pktmbuf_free_bulk(mbufs + sent, count - sent);

@@ -20,6 +20,15 @@ struct shim_stamp {
 	uint8_t ttl;
 	uint8_t flags_qp[4]; /* the BTH's word with the mark and the destination QP */
 	uint32_t psn;	     /* of the next frame */
+	uint32_t next;	     /* flow of the next frame, where there are several */
+};
+
+/* One of several flows that frames belong to in turn. The sum of its addresses' words is that of all
+ * others, and so is the header's checksum. */
+struct shim_flow {
+	uint8_t addresses[8]; /* source, destination */
+	uint8_t flags_qp[4];
+	uint32_t psn;
 };
 
 struct shim_queue {
@@ -27,11 +36,14 @@ struct shim_queue {
 	uint16_t queue;
 };
 
-void shim_bench_stamp(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_stamp *stamp);
+/* With `flow_count` 0 all frames are of the one flow that `stamp` has. */
+void shim_bench_stamp(struct rte_mbuf *const *mbufs, uint32_t count, struct shim_stamp *stamp,
+	struct shim_flow *flows, uint32_t flow_count);
 
 /* Receives, restamps and sends to one queue after the other, for so many rounds; returns how
  * many packets that were. */
 uint64_t shim_bench_loop(struct shim_queue rx, const struct shim_queue *tx, uint32_t tx_count,
-	uint16_t burst, uint64_t rounds, struct shim_stamp *stamp);
+	uint16_t burst, uint64_t rounds, struct shim_stamp *stamp, struct shim_flow *flows,
+	uint32_t flow_count);
 
 #endif

@@ -14,32 +14,62 @@ const TX_MAX: usize = 64;
 
 /// Where the IPv4 header's fields and the BTH's stand in an untagged frame without options.
 const TTL: usize = 22;
+/// Source and destination.
+const ADDRESSES: usize = 26;
 const CHECKSUM: usize = 24;
 const FLAGS: usize = 46;
 /// AckReq and the PSN.
 const PSN: usize = 50;
 
-/// Gives frames their MAC addresses, TTL, checksum, BTH flags, destination QP and the next PSN.
+/// Gives frames their MAC addresses, TTL, checksum, BTH flags, destination QP and the next PSN; with
+/// several flows, to each frame those of the next flow, and its addresses.
 #[derive(Debug, Clone)]
-pub struct Stamp(sys::shim_stamp);
+pub struct Stamp {
+    fields: sys::shim_stamp,
+    /// Empty when there is one flow.
+    flows: Vec<sys::shim_flow>,
+}
 
 impl Stamp {
     /// That of an untagged RoCEv2 frame over IPv4 without options; frames that it is applied to
     /// are like this one. `None` if it is shorter than such a frame's headers.
     pub fn of(frame: &[u8]) -> Option<Self> {
         let head: &[u8; sys::SHIM_STAMP_FRAME_BYTES as usize] = frame.first_chunk()?;
-        Some(Self(sys::shim_stamp {
+        let fields = sys::shim_stamp {
             macs: *head.first_chunk()?,
             checksum: [head[CHECKSUM], head[CHECKSUM + 1]],
             ttl: head[TTL],
             flags_qp: *head[FLAGS..].first_chunk()?,
             psn: u32::from_be_bytes(*head[PSN..].first_chunk()?) & 0x00ff_ffff,
-        }))
+            next: 0,
+        };
+        let flows = Vec::new();
+        Some(Self { fields, flows })
     }
 
-    /// The PSN that the next frame gets.
-    pub fn next_psn(&self) -> u32 {
-        self.0.psn
+    /// That of several flows, each as a frame of it, which frames are of in turn. `None` if there is
+    /// none, one is too short, or their IP checksums differ: all get that of the first.
+    pub fn of_flows<'a>(frames: impl IntoIterator<Item = &'a [u8]>) -> Option<Self> {
+        let mut stamps = frames.into_iter().map(|frame| (Self::of(frame), frame));
+        let (first, frame) = stamps.next()?;
+        let mut all = first?;
+        all.flows.push(all.flow(frame)?);
+        for (stamp, frame) in stamps {
+            let stamp = stamp?;
+            if stamp.fields.checksum != all.fields.checksum {
+                return None;
+            }
+            all.flows.push(stamp.flow(frame)?);
+        }
+        Some(all)
+    }
+
+    fn flow(&self, frame: &[u8]) -> Option<sys::shim_flow> {
+        Some(sys::shim_flow {
+            addresses: *frame.get(ADDRESSES..)?.first_chunk()?,
+            flags_qp: self.fields.flags_qp,
+            psn: self.fields.psn,
+        })
     }
 
     /// Restamps all packets of the burst in order; shorter frames are left alone.
@@ -48,7 +78,16 @@ impl Stamp {
         let mbufs = burst.as_mut_ptr().cast::<*mut sys::rte_mbuf>();
         let count = u32::try_from(burst.len()).unwrap_or(0);
         // SAFETY: `mbufs` points at `count` live mbufs that are borrowed exclusively.
-        unsafe { sys::shim_bench_stamp(mbufs, count, &raw mut self.0) }
+        // `flows` are as many as is said, and `next` is below that, for it begins at 0.
+        unsafe {
+            sys::shim_bench_stamp(
+                mbufs,
+                count,
+                &raw mut self.fields,
+                self.flows.as_mut_ptr(),
+                self.flows.len() as u32,
+            )
+        }
     }
 }
 
@@ -67,10 +106,23 @@ pub fn c_loop(
     }
     let count = u32::try_from(tx.len().min(TX_MAX)).unwrap_or(0);
     let burst = burst.min(BURST_MAX as u16);
-    let stamp = &raw mut stamp.0;
-    // SAFETY: the ports run while their queues are held, both exclusively here, and the first
-    // `count` places of `queues` are such queues.
-    unsafe { sys::shim_bench_loop(rx.raw(), queues.as_ptr(), count, burst, rounds, stamp) }
+    let flows = stamp.flows.as_mut_ptr();
+    let flow_count = stamp.flows.len() as u32;
+    let stamp = &raw mut stamp.fields;
+    // SAFETY: the ports run while their queues are held, both exclusively here, the first `count`
+    // places of `queues` are such queues, and the flows are as many as is said.
+    unsafe {
+        sys::shim_bench_loop(
+            rx.raw(),
+            queues.as_ptr(),
+            count,
+            burst,
+            rounds,
+            stamp,
+            flows,
+            flow_count,
+        )
+    }
 }
 
 #[cfg(test)]
@@ -95,7 +147,7 @@ mod tests {
         stamp.apply(&mut burst);
         let psn = |place: usize| burst[place].data()[PSN..PSN + 4].to_vec();
         assert_eq!((psn(0), psn(1)), (vec![0, 0xff, 0xff, 0xff], vec![0; 4]));
-        assert_eq!(stamp.next_psn(), 1);
+        assert_eq!(stamp.fields.psn, 1);
         let stamped = [
             (0..12),
             (TTL..TTL + 1),
@@ -109,5 +161,40 @@ mod tests {
             }
         }
         assert_eq!(burst[2].data(), [0x22; 53], "too short to be stamped");
+    }
+
+    /// Frames are of each flow in turn, and every flow has PSNs of its own.
+    #[test]
+    fn flows_take_turns() {
+        let template = |flow: u8| {
+            let mut frame = [0x11_u8; 64];
+            frame[ADDRESSES..ADDRESSES + 8].fill(flow);
+            frame[FLAGS + 3] = flow;
+            frame
+        };
+        let frames: Vec<[u8; 64]> = (1..=3).map(template).collect();
+        let mut stamp = Stamp::of_flows(frames.iter().map(|frame| &frame[..])).unwrap();
+        let mut other = frames[0];
+        other[CHECKSUM] = 0;
+        assert!(Stamp::of_flows([&frames[0][..], &other]).is_none());
+        assert!(Stamp::of_flows([]).is_none());
+        let pool = test_support::pool("bench_flows", 15, 64);
+        let mut burst = Burst::new();
+        for _ in 0..5 {
+            let mut mbuf = pool.alloc().unwrap();
+            mbuf.write(&[0x22; 64]).unwrap();
+            burst.push(mbuf).unwrap();
+        }
+        for round in 0..2_u8 {
+            stamp.apply(&mut burst);
+            for (place, mbuf) in burst.iter().enumerate() {
+                let number = usize::from(round) * 5 + place;
+                let (flow, turn) = (1 + (number % 3) as u8, (number / 3) as u8);
+                let data = mbuf.data();
+                assert_eq!(data[ADDRESSES..ADDRESSES + 8], [flow; 8], "frame {number}");
+                assert_eq!(data[FLAGS + 3], flow);
+                assert_eq!(data[PSN + 1..PSN + 4], [0x11, 0x11, 0x11 + turn]);
+            }
+        }
     }
 }

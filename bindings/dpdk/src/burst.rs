@@ -58,7 +58,11 @@ impl Burst {
     }
 
     /// Frees all packets.
+    #[inline]
     pub fn clear(&mut self) {
+        if self.mbufs.is_empty() {
+            return;
+        }
         let count = u32::try_from(self.mbufs.len()).unwrap_or(0);
         let first = self.mbufs.as_mut_ptr().cast::<*mut sys::rte_mbuf>();
         // SAFETY: nothing is forgotten but what the next call frees, and a shorter length only

@@ -52,7 +52,13 @@ impl Clock {
     /// Nanoseconds since this process calibrated its clock.
     #[inline]
     pub fn now_ns(self) -> u64 {
-        self.ticks_to_ns(self.tsc().wrapping_sub(self.start_tsc))
+        self.at_ns(self.tsc())
+    }
+
+    /// Nanoseconds from this process's calibration to a reading of the raw counter.
+    #[inline]
+    pub fn at_ns(self, tsc: u64) -> u64 {
+        self.ticks_to_ns(tsc.wrapping_sub(self.start_tsc))
     }
 
     /// The raw counter.

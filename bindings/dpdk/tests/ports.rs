@@ -127,6 +127,24 @@ fn ring_loop_keeps_bytes_and_order() {
     }
 }
 
+/// A link goes down and up where the driver can, and its state is told; where it cannot, the error
+/// says so, and the link stays as it was.
+#[test]
+fn a_link_is_taken_down_where_the_driver_can() {
+    let pool = pool("ports_link");
+    let ring = start("net_ring_link", &pool).port;
+    assert!(ring.link().unwrap().up);
+    ring.set_link(false).unwrap();
+    assert!(!ring.link().unwrap().up);
+    ring.set_link(true).unwrap();
+    assert!(ring.link().unwrap().up);
+    // As net_af_packet, whose interface is the kernel's.
+    let null = start("net_null_link", &pool).port;
+    let error = null.set_link(false).unwrap_err().to_string();
+    assert!(error.contains("not every driver can"), "{error}");
+    assert!(null.link().unwrap().up);
+}
+
 /// Frames of a capture file come out of net_pcap, and what is sent is in the other file.
 #[test]
 fn pcap_in_and_out() {

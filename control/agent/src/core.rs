@@ -173,9 +173,12 @@ impl Core {
             self.thresholds.clear();
         }
         let lambda = packets as f64 / k as f64;
-        let rules = self.rules.with_evidence(detector::Evidence::ReceiveOnly);
-        let allowed =
-            threshold::threshold(&rules, detector::Evidence::ReceiveOnly, lambda, 1).allowed_loss;
+        let evidence = detector::Evidence::ReceiveOnly;
+        let rules = Rules {
+            evidence,
+            ..self.rules
+        };
+        let allowed = threshold::threshold(&rules, evidence, lambda, 1).allowed_loss;
         let least = (lambda - allowed).ceil().clamp(0.0, f64::from(u32::MAX)) as u32;
         self.thresholds.insert((packets, k), least);
         least
@@ -321,15 +324,21 @@ impl Core {
     }
 
     /// False alarms that the whole fabric would raise in a day that goes on like the `run_ns` so
-    /// far, if every path lost exactly what is tolerated: an upper bound. Every path's test, or
-    /// window with the sequential test, is a round; alpha is that of a round over all paths.
+    /// far, if every path lost exactly what is tolerated: an upper bound. A fixed test of a path
+    /// errs with probability alpha per path; a window of a path that is watched once in the mean run
+    /// length of the sequential test, or more seldom.
     pub fn expected_false_alarms_per_day(&self, run_ns: u64) -> f64 {
         if run_ns == 0 {
             return 0.0;
         }
-        let rounds = self.path_tests() as f64 / self.rules.fabric.paths() as f64;
-        let days = run_ns as f64 / 86_400e9;
-        self.rules.expected_false_alarms_per_day(rounds / days)
+        let tests_per_day = self.path_tests() as f64 * 86_400e9 / run_ns as f64;
+        match &self.watch {
+            Some(watch) => tests_per_day / watch.run_length_min(),
+            None => {
+                let rounds = tests_per_day / self.rules.fabric.paths() as f64;
+                self.rules.expected_false_alarms_per_day(rounds)
+            }
+        }
     }
 
     /// The windows judged so far.

@@ -16,11 +16,15 @@ pub struct PortSnapshot {
     pub counters: PortCounters,
     /// Bytes queued.
     pub backlog_bytes: u64,
+    /// The same by priority.
+    pub queue_bytes: [u64; 8],
+    /// For how long each queue with packets has not been served, in nanoseconds.
+    pub unserved_ns: [u64; 8],
     /// Whether the link is up.
     pub is_up: bool,
 }
 
-const PORT_WORDS: usize = 9 + 8;
+const PORT_WORDS: usize = 9 + 4 * 8;
 const SWITCH_WORDS: usize = 5 + DropReason::COUNT + Note::COUNT;
 
 /// The published counters of one switch.
@@ -72,7 +76,12 @@ impl Published {
                 switch.depth_bytes(port, 0),
                 u64::from(switch.is_up(port)),
             ];
-            store(words, fields.iter().chain(&p.tail_drops).copied());
+            let (queues, unserved) = (switch.queues_bytes(port), switch.unserved_ns(port));
+            let by_priority = [p.tail_drops, p.starved, queues, unserved];
+            store(
+                words,
+                fields.iter().chain(by_priority.iter().flatten()).copied(),
+            );
         }
     }
 
@@ -117,17 +126,17 @@ impl Published {
                     tx_bytes: next(),
                     flushed: next(),
                     backlog_bytes_max: next(),
-                    tail_drops: [0; 8],
+                    ..PortCounters::default()
                 };
                 let backlog_bytes = next();
                 let is_up = next() != 0;
-                counters
-                    .tail_drops
-                    .iter_mut()
-                    .for_each(|drops| *drops = next());
+                counters.tail_drops.fill_with(&mut next);
+                counters.starved.fill_with(&mut next);
                 PortSnapshot {
                     counters,
                     backlog_bytes,
+                    queue_bytes: std::array::from_fn(|_| next()),
+                    unserved_ns: std::array::from_fn(|_| next()),
                     is_up,
                 }
             })
@@ -157,6 +166,10 @@ pub fn sum_ports(parts: &[Published]) -> Vec<PortSnapshot> {
         for (sum, port) in sums.iter_mut().zip(&ports) {
             sum.counters.add(&port.counters);
             sum.backlog_bytes = sum.backlog_bytes.max(port.backlog_bytes);
+            let mine = sum.queue_bytes.iter_mut().chain(&mut sum.unserved_ns);
+            for (sum, part) in mine.zip(port.queue_bytes.iter().chain(&port.unserved_ns)) {
+                *sum = (*sum).max(*part);
+            }
             sum.is_up &= port.is_up;
         }
     }
@@ -198,7 +211,10 @@ mod tests {
         assert_eq!(counters.notes[Note::COUNT - 1], SWITCH_WORDS as u64);
         let ports = published.ports();
         assert_eq!(ports.len(), 2);
-        assert_eq!(ports[0].counters.tail_drops[7], PORT_WORDS as u64);
         assert!(ports[0].backlog_bytes == 8 && ports[0].is_up);
+        assert_eq!(ports[0].counters.tail_drops[0], 10);
+        assert_eq!(ports[0].counters.starved[0], 18);
+        assert_eq!(ports[0].queue_bytes[0], 26);
+        assert_eq!(ports[0].unserved_ns[7], PORT_WORDS as u64);
     }
 }

@@ -71,7 +71,9 @@ fn queues(state: &State) -> Vec<Value> {
     each_port(state, |switch, name, port| {
         json!({
             "switch": switch, "port": name, "queue_bytes": port.backlog_bytes,
-            "max_queue_bytes": port.counters.backlog_bytes_max, "tail_drops_by_priority": port.counters.tail_drops,
+            "max_queue_bytes": port.counters.backlog_bytes_max, "queue_bytes_by_priority": port.queue_bytes,
+            "tail_drops_by_priority": port.counters.tail_drops,
+            "unserved_ms_by_priority": port.unserved_ns.map(|ns| ns / 1_000_000), "starved_by_priority": port.counters.starved,
         })
     })
 }

@@ -112,6 +112,11 @@ impl Watch {
         found.suspects.retain(|s| is_accused(s.link));
     }
 
+    /// Mean windows of a healthy path to a false alarm, at least.
+    pub fn run_length_min(&self) -> f64 {
+        self.sequential.run_length_min()
+    }
+
     /// Alarms so far.
     pub fn alarms(&self) -> u64 {
         self.alarms
@@ -174,8 +179,8 @@ mod tests {
             assert_eq!(look(&mut watch, 0, false).0, too_few);
         }
         assert_eq!(look(&mut watch, 0, false).0, PathState::Healthy);
-        let (state, alarm) = look(&mut watch, 3, false);
-        assert_eq!((state, alarm.map(|a| a.lost)), (PathState::Failed, Some(3)));
+        let (state, alarm) = look(&mut watch, 4, false);
+        assert_eq!((state, alarm.map(|a| a.lost)), (PathState::Failed, Some(4)));
         assert_eq!((look(&mut watch, 0, false).0, watch.alarms()), (too_few, 1));
     }
 

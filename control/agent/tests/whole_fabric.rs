@@ -176,6 +176,32 @@ fn the_sequential_test_alarms_early() {
     assert_eq!(failed, [5]);
 }
 
+/// Goal: what is told of false alarms is what the test in use does: alpha per link, 1e-3/128, for
+/// each fixed test; one in 3.2e7 windows of a path with the sequential one.
+#[test]
+fn expected_false_alarms_are_those_of_the_test() {
+    for (test, per_test) in [
+        (PathTest::Fixed, 1e-3 / 128.0),
+        (PathTest::Sequential, 1.0 / 3.2e7),
+    ] {
+        let mut config = settings(Evidence::SourceCounts, &[]);
+        config.test = test;
+        let mut memory = fabric(&config);
+        memory.run(&[(3, 6)], 2 * enough(&config), true);
+        let tests = memory.core.path_tests() as f64;
+        assert!(tests >= 8.0, "{tests}");
+        // Half a day.
+        let expected = memory
+            .core
+            .expected_false_alarms_per_day(43_200_000_000_000);
+        let by_hand = 2.0 * tests * per_test;
+        assert!(
+            (expected / by_hand - 1.0).abs() < 1e-9,
+            "{expected} not {by_hand}"
+        );
+    }
+}
+
 /// Goal: queues of the spines overflow, and no link is called bad; with a bad link as well, that one
 /// is, at its own rate.
 #[test]

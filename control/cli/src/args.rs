@@ -12,7 +12,7 @@ use clap::{Args, Parser, Subcommand};
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
-pub(crate) use trials::{CalibrateArgs, PminArgs, SequentialArgs, Trial};
+pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
 #[derive(Parser, Debug)]

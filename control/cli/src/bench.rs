@@ -22,7 +22,7 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
         }
         return sim::run(&args);
     }
-    let answer = daemon::run("bench", &request(args), None)?;
+    let answer = daemon::run("bench", &request(args)?, None)?;
     let DaemonLine::Bench(result) = answer else {
         let message = "spraycheckd answered something else than a benchmark's result; is it of \
                        the same version?";
@@ -38,25 +38,32 @@ pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if is_sound { 0 } else { NO }))
 }
 
-fn request(args: BenchArgs) -> BenchRequest {
+fn request(args: BenchArgs) -> Result<BenchRequest, Failure> {
     let seconds = args.sample_s();
     let plane = |case: Case| match case {
         Case::Plane(case) => Some(case),
         Case::Sim => None,
     };
-    let cases = match args.cases.is_empty() {
-        true => BenchCase::ALL.to_vec(),
-        false => args.cases.into_iter().filter_map(plane).collect(),
+    let cases: Vec<BenchCase> = match (args.cases.is_empty(), args.split) {
+        (true, true) => vec![BenchCase::LeafSource],
+        (true, false) => BenchCase::ALL.to_vec(),
+        (false, _) => args.cases.into_iter().filter_map(plane).collect(),
     };
-    BenchRequest {
+    if args.split && cases != [BenchCase::LeafSource] {
+        let why = "--split is of leaf-source alone: spraycheck bench leaf-source --split";
+        return Err(Failure::new(USAGE, why));
+    }
+    Ok(BenchRequest {
         cases,
         frames: args.frames,
         bursts: args.bursts,
-        lcores: args.lcores,
+        lcores: if args.split { 2 } else { args.lcores },
+        split: args.split,
+        flows: args.flows,
         cold: args.cold,
         seconds,
         eal: args.eal,
-    }
+    })
 }
 
 fn render(result: &BenchResult) -> String {
@@ -102,7 +109,12 @@ fn row(row: &BenchRow) -> Map<String, Value> {
     put("case", json!(row.case));
     put("frame", json!(row.frame));
     put("burst", json!(row.burst));
-    put("lcores", json!(row.lcores));
+    put("flows", json!(row.flows));
+    let lcores = match row.split {
+        true => json!("1 to 1"),
+        false => json!(row.lcores),
+    };
+    put("lcores", lcores);
     put("cache", json!(if row.cold { "cold" } else { "hot" }));
     put("Mpps", json!(row.mpps));
     put("cycles", json!(row.cycles_per_packet));
@@ -111,6 +123,9 @@ fn row(row: &BenchRow) -> Map<String, Value> {
     put("range", json!(format!("{least:.3}-{most:.3}")));
     if let Some(scaling) = row.scaling_to_c_loop {
         put("scaling", json!(scaling));
+    }
+    if let Some(percent) = row.measuring_percent {
+        put("measuring %", json!(percent));
     }
     put("p50 ns", json!(row.p50_ns));
     put("p99 ns", json!(row.p99_ns));
@@ -130,6 +145,8 @@ mod tests {
             frame: 64,
             burst: 32,
             lcores: 1,
+            flows: 1,
+            measuring_percent: Some(4.56),
             mpps: 20.123,
             cycles_per_packet: 114.3,
             c_loop_mpps: 40.2,
@@ -163,7 +180,7 @@ mod tests {
             "2 CPUs Test; DPDK 22.11, no hugepages",
             "load 0.50 0.25 0.00 before; others took 0.10 CPUs meanwhile",
             "medians of 5 samples of 1 s",
-            "leaf-source 64 32 1 hot 20.1 114 40.2 0.501 0.490-0.512 145 2048 0",
+            "leaf-source 64 32 1 1 hot 20.1 114 40.2 0.501 0.490-0.512 4.56 145 2048 0",
             "WRONG: spine: dropped: 7 instead of 0 packets",
         ] {
             assert!(

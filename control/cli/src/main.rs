@@ -4,6 +4,7 @@
 //! Exit codes: 0 done, 1 it ran and the answer is "no", 2 wrong usage or configuration, 3 the
 //! environment lacks something.
 
+mod agree;
 mod args;
 mod bench;
 mod calibrate;

@@ -4,6 +4,7 @@ mod csv;
 mod merge;
 mod named;
 mod plot;
+mod report;
 mod scenario;
 mod watch;
 
@@ -20,12 +21,14 @@ pub(crate) fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     match &args.trial {
         Some(Trial::Pmin(args)) => return crate::pmin::run(args),
         Some(Trial::Sequential(args)) => return crate::pmin::sequential(args),
+        Some(Trial::Agree(args)) => return crate::agree::run(args),
         None => {}
     }
     match args.name.as_deref() {
         None => scenario::run(args),
-        Some("list") => named::list(),
+        Some("list") => named::list(args),
         Some("merge") => merge::run(args),
+        Some("report") => report::run(args),
         Some(name) => named::run(args, name),
     }
 }

@@ -45,6 +45,8 @@ impl BenchCase {
 pub const FRAME_BYTES: std::ops::RangeInclusive<u32> = 64..=9000;
 /// The smallest and the largest burst.
 pub const BURST: std::ops::RangeInclusive<u16> = 1..=64;
+/// The fewest and the most flows: as many as a leaf's flow table has rows.
+pub const FLOWS: std::ops::RangeInclusive<u32> = 1..=4096;
 /// Lcores that can be measured at once: 32 ports are all that DPDK has, and each takes nine.
 pub const LCORES_MAX: u32 = 3;
 /// Samples of each figure; the median is told.

@@ -148,6 +148,11 @@ pub fn switch(spec: &SwitchSpec) -> String {
                 port.frame_max_bytes
             ),
         );
+        for &fault in &spec.faults[index] {
+            let name = &spec.port_names[index];
+            let text = format!("{} of what {name} sends", crate::fault::FaultSpec(fault));
+            lines.add("injects", text);
+        }
     }
     for device in &spec.device_settings {
         let rate = device.rate.map(|rate| format!("{rate} for all its ports"));
@@ -322,8 +327,8 @@ fn windows(spec: &SwitchSpec) -> String {
     };
     let bits = if windows.is_narrow { 16 } else { 32 };
     format!(
-        "{flows}; {length}; {} test; counters of {bits} bits",
-        spec.test
+        "{flows}; {length}; {} test on {}; counters of {bits} bits",
+        spec.test, spec.evidence
     )
 }
 

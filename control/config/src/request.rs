@@ -58,6 +58,10 @@ pub struct BenchRequest {
     pub bursts: Vec<u16>,
     /// Lcores, each with a switch of its own; above 1 the scaling is measured as well.
     pub lcores: u32,
+    /// One switch on two lcores instead: one receives, the other owns the uplinks.
+    pub split: bool,
+    /// Flows that packets are of in turn.
+    pub flows: u32,
     /// Without the mempool's cache: buffers come back when they are no longer in the CPU's.
     pub cold: bool,
     /// Length of one sample, in seconds.

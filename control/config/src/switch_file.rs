@@ -7,6 +7,7 @@
 
 mod classes;
 mod device;
+mod faults;
 mod gateway;
 mod port;
 mod ports;
@@ -19,9 +20,10 @@ mod windows;
 use std::path::Path;
 
 use detector::{LeafId, SpineId};
+use pipeline::fault::Fault;
 use pipeline::{Role, SwitchConfig};
 
-use crate::choice::PathTest;
+use crate::choice::{Evidence, PathTest};
 use crate::document;
 use crate::error::ConfigError;
 use crate::fabric::seed_of;
@@ -42,12 +44,16 @@ pub struct SwitchSpec {
     pub devices: Vec<Option<Device>>,
     /// The VLAN tag of each port's link, if it shares its device with others.
     pub vlans: Vec<Option<u16>>,
+    /// What each port does to the link that it sends into.
+    pub faults: Vec<Vec<Fault>>,
     /// What is said of devices.
     pub device_settings: Vec<DeviceSetting>,
     /// What the switch is told.
     pub config: SwitchConfig,
     /// How its control thread tests paths.
     pub test: PathTest,
+    /// What its control thread reads a path's loss from.
+    pub evidence: Evidence,
     /// How DPDK is started.
     pub eal: EalSpec,
 }
@@ -81,7 +87,7 @@ impl SwitchSpec {
         if self.config.measurement.is_paper {
             detector::Rules::paper(fabric)
         } else {
-            detector::Rules::new(fabric)
+            detector::Rules::new(fabric).with_evidence(self.evidence.into())
         }
     }
 }
@@ -98,6 +104,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let hold_down_ns = settings::hold_down_ns(&raw.fabric)?;
     let queue = settings::queue(&raw.queue, &parts.ports)?;
     let measurement = settings::measurement(&raw, &queue, &parts.ports)?;
+    let evidence = windows::evidence(&raw)?;
     let eal = settings::eal(&raw.eal, &parts.ports)?;
     let device_settings = trunk::settings(&raw.device, &parts)?;
     let link_state_ns = settings::link_state_ns(&raw.fabric)?;
@@ -106,6 +113,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
         port_names: raw.port.iter().map(|port| port.name.clone()).collect(),
         devices: parts.devices,
         vlans: parts.vlans,
+        faults: parts.faults,
         device_settings,
         config: SwitchConfig {
             role,
@@ -129,6 +137,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
             seed,
         },
         test: raw.measurement.test.unwrap_or(PathTest::Fixed),
+        evidence,
         eal,
         name: raw.name,
     })

@@ -2,6 +2,8 @@
 //! error rates. One value of [`Rules`] per detector, built by the agent from its
 //! configuration and shared by the aggregator and the judge.
 
+use std::sync::{Mutex, PoisonError};
+
 use serde::{Deserialize, Serialize};
 
 use crate::noise::Noise;
@@ -107,6 +109,12 @@ pub const DEFAULT_TARGET_RATE: f64 = 0.005;
 /// Paper, section 4: data-plane state is erased after one minute.
 pub const DEFAULT_EXPIRY: Nanos = Nanos(60_000_000_000);
 
+/// P_min of rules that were sized before: a search over exact tails takes tens of millions of
+/// instructions, and every switch and every run of a sweep asks for the same few.
+static SIZED: Mutex<Vec<(Rules, Option<u64>)>> = Mutex::new(Vec::new());
+/// Of so many; all are forgotten when there are more.
+const SIZED_MAX: usize = 64;
+
 impl Rules {
     /// The default preset: source counts, and for receive-only evidence ties to
     /// the uplink with the fewest marked packets.
@@ -151,7 +159,22 @@ impl Rules {
     /// The same rules with the P_min that their target rate needs; unchanged if
     /// no number of packets is enough (then tests abstain).
     pub fn sized(self) -> Rules {
-        match crate::threshold::packets_needed(&self, self.target_rate) {
+        // What P_min was before is no part of the question.
+        let asked = Rules { p_min: 0, ..self };
+        let mut known = SIZED.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = known.iter().find(|(rules, _)| *rules == asked);
+        let needed = match found {
+            Some(&(_, needed)) => needed,
+            None => {
+                let needed = crate::threshold::packets_needed(&asked, asked.target_rate);
+                if known.len() == SIZED_MAX {
+                    known.clear();
+                }
+                known.push((asked, needed));
+                needed
+            }
+        };
+        match needed {
             Some(p_min) => Rules { p_min, ..self },
             None => self,
         }

@@ -109,11 +109,12 @@ impl Sequential {
     /// [`POWER`](crate::threshold::POWER), whatever stood before; `None` if not even a dead path
     /// does.
     pub fn min_detectable_rate(&self, packets: u64) -> Option<f64> {
-        let needed = |&(per_loss, per_delivery): &(f64, f64)| {
-            let missing = self.alarm_at - packets as f64 * per_delivery;
+        // The statistic is at least the weighted likelihood ratio of all these packets at one rate.
+        let needed = |(&(per_loss, per_delivery), weight): (&(f64, f64), &f64)| {
+            let missing = self.alarm_at() - weight.ln() - packets as f64 * per_delivery;
             (missing / (per_loss - per_delivery)).ceil() as u64
         };
-        let lost = self.steps.iter().map(needed).min()?;
+        let lost = self.steps.iter().zip(&WEIGHTS).map(needed).min()?;
         crate::tails::rate_for_power(packets, lost, crate::threshold::POWER)
     }
 

@@ -172,6 +172,12 @@ impl Engine {
         behind.max().unwrap_or(0)
     }
 
+    /// When the last flow of each host was done, in nanoseconds.
+    pub fn ended_ns(&self) -> Vec<u64> {
+        let stations = self.stations.iter();
+        stations.map(|station| station.totals().ended_ns).collect()
+    }
+
     /// What control has found so far.
     pub fn core(&self) -> &Core {
         &self.core

@@ -1,9 +1,11 @@
 //! From a configuration to an engine: switches, links, hosts and their workloads.
 
+use std::collections::VecDeque;
+
 use agent::core::Core;
 use config::fabric::{Fabric, FabricHost, path_delay_ns_max};
-use config::{Change, ConfigError, SimConfig, TestbedConfig};
-use endpoint::workload::{HostId, Workload};
+use config::{Announce, Change, ConfigError, SimConfig, TestbedConfig};
+use endpoint::workload::{HostId, Workload, WorkloadKind};
 use endpoint::{Host, HostConfig, OpenError, QpConfig};
 use packet::Qpn;
 use pipeline::{Nanos, PortKind, Switch};
@@ -97,7 +99,12 @@ impl Engine {
             node_of_leaf,
             stations: Vec::new(),
             station_of_host: Vec::new(),
-            core: Core::new(Plan { config: testbed }.rules()),
+            core: Core::with_test(
+                Plan { config: testbed }.rules(),
+                Plan { config: testbed }.test(),
+            ),
+            control_delay_ns: 0,
+            commands: VecDeque::new(),
             tick_ns: (TICK_NS * TICK_RATE_BPS / rates.0.bits_per_second().max(1))
                 .clamp(TICK_NS, TICK_NS_MAX),
             settle_ns: Plan { config: testbed }.settle_ns() + 8 * travel_ns,
@@ -166,16 +173,18 @@ impl Engine {
                     bytes: traffic.bytes,
                     qps: traffic.qps,
                     iterations: traffic.iterations,
+                    announce: match traffic.announced {
+                        true => Announce::Host,
+                        false => Announce::Window,
+                    },
                     ..testbed.clone()
                 };
                 let traffic_plan = Plan { config: &config };
-                let workload = traffic_plan.workload().map_err(SimError::Workload)?;
-                let mut config = *workload.config();
-                config.announce = traffic.announced;
-                let workload = Workload::new(config);
-                workloads.push(workload.map_err(|error| SimError::Workload(error.to_string()))?);
+                workloads.push(traffic_plan.workload().map_err(SimError::Workload)?);
             }
         }
+        // Of hosts that announce or do not in turn, the second is as all that do not.
+        let second = plan.workload_of(1).map_err(SimError::Workload)?;
         let hosts = self.fabric.hosts.clone();
         self.station_of_host = vec![usize::MAX; hosts.len()];
         for (index, host) in hosts.iter().enumerate() {
@@ -187,11 +196,15 @@ impl Engine {
                 .map(|work| work.qps_of(HostId(index as u32)).count())
                 .sum();
             let config = tuned_host(plan.host(&self.fabric, index, qps));
+            self.check_background(host, &config)?;
             let number = self.stations.len();
             let mut station =
                 Station::new(Host::new(config)?, ARRIVE | place(leaf, host.port.index()));
             let mut first_qpn = 0;
-            for work in &workloads {
+            for (number, work) in workloads.iter().enumerate() {
+                let is_silent = number == 0 && index % 2 == 1;
+                let work = if is_silent { &second } else { work };
+                station.is_timed |= work.config().kind == WorkloadKind::Trace;
                 let base = station
                     .tasks
                     .last()
@@ -224,6 +237,21 @@ impl Engine {
             true => workloads.iter().map(Workload::flows).sum(),
             false => 0,
         };
+        Ok(())
+    }
+
+    /// Background traffic crosses the whole fabric: no slice has all of it.
+    fn check_background(&self, host: &FabricHost, config: &HostConfig) -> Result<(), SimError> {
+        let peers = config.background.iter().flat_map(|b| [b.to, b.from]);
+        for peer in peers.flatten() {
+            let peer = self.fabric.hosts.iter().find(|h| h.address == peer);
+            if let Some(peer) = peer
+                && self.node_of(peer.leaf).is_none()
+            {
+                let (from, to) = (host.name.clone(), peer.name.clone());
+                return Err(SimError::Slice { from, to });
+            }
+        }
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! while it has something queued. What time alone causes in switches, and control, come at a fixed
 //! tick. No call of the loop asks a port or a host that has nothing to do.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use agent::core::Core;
@@ -77,6 +78,10 @@ pub struct Engine {
     /// Hosts by their number in the whole fabric.
     pub(crate) station_of_host: Vec<usize>,
     pub(crate) core: Core,
+    /// How late commands of control reach switches, and those that are on their way, with when and
+    /// to which node.
+    pub(crate) control_delay_ns: u64,
+    pub(crate) commands: VecDeque<(u64, usize, Command)>,
     pub(crate) tick_ns: u64,
     pub(crate) settle_ns: u64,
     pub(crate) flows_all: u64,
@@ -380,7 +385,9 @@ impl Engine {
             match &report.body {
                 Body::Opened(opened) => {
                     if let Some(command) = self.core.on_opened(opened) {
-                        self.command(now, usize::from(report.switch), command);
+                        let due_ns = now.0 + self.control_delay_ns;
+                        let to = usize::from(report.switch);
+                        self.commands.push_back((due_ns, to, command));
                     }
                 }
                 Body::Window(window) => self.core.on_window(window),
@@ -392,6 +399,13 @@ impl Engine {
         // Commands make no reports of windows that opened: the room is kept.
         if self.net.sink.reports.is_empty() {
             self.net.sink.reports = reports;
+        }
+        while let Some(&(due_ns, ..)) = self.commands.front()
+            && due_ns <= now.0
+        {
+            if let Some((_, to, command)) = self.commands.pop_front() {
+                self.command(now, to, command);
+            }
         }
         if now.0 >= self.reset_at_ns {
             self.reset_at_ns = now.0 + RESET_NS;
@@ -424,10 +438,16 @@ impl Engine {
             return None;
         }
         if self.stations.iter().all(Station::is_done) {
-            let done_at = *self.done_at.get_or_insert(now_ns);
+            let done_at = *self.done_at.get_or_insert_with(|| {
+                // What nobody measures would go on for ever.
+                for station in &mut self.stations {
+                    station.host.stop_background();
+                }
+                now_ns
+            });
             return (now_ns >= done_at + self.settle_ns).then_some(Ending::Done);
         }
-        let sent = self.stations.iter().map(|station| station.sent).sum();
+        let sent = self.stations.iter().map(Station::sent_for_work).sum();
         if sent != self.sent_before {
             self.sent_before = sent;
             self.busy_ns = now_ns;

@@ -5,8 +5,16 @@
 //! and keys are an interface (`spraycheck sim NAME --json`).
 
 mod catalog;
+mod claim;
+mod congestion;
+mod cost;
+mod edges;
+mod normality;
 mod row;
+mod table1;
 mod trial;
+mod two_faults;
+mod versus;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -50,8 +58,27 @@ pub struct Cell {
     pub x: f64,
     /// Seeds.
     pub seeds: u32,
-    pub(crate) setup: trial::Setup,
-    pub(crate) claim: row::Claim,
+    /// Seeds beside these on which the sensitivity of the row is fixed.
+    pub calibration: u32,
+    pub(crate) kind: Kind,
+    pub(crate) claim: claim::Claim,
+}
+
+/// What a trial of a cell does.
+#[derive(Clone, Debug)]
+pub(crate) enum Kind {
+    /// Compares the counts of a leaf pair's paths.
+    Paths(trial::Setup),
+    /// Runs the same flows with and without measuring.
+    Cost(trial::Setup),
+    /// Names two bad links of a whole fabric.
+    Two(two_faults::TwoFaults),
+    /// Tries one edge of a measurement.
+    Edge(edges::Edge),
+    /// Finds one bad link in one of several ways.
+    Versus(versus::Versus),
+    /// Makes no run: arithmetic.
+    Sum(table1::Sum),
 }
 
 /// A trial to be made: its cell, and its seed.
@@ -61,15 +88,26 @@ pub struct Work {
     pub cell: usize,
     /// Seed of the run.
     pub seed: u64,
+    /// Whether it only serves to fix the sensitivity.
+    pub is_calibration: bool,
 }
+
+/// Seeds of calibration are so far behind those of trials that they never meet.
+const CALIBRATION_SEEDS: u64 = 1 << 32;
 
 /// All trials of the cells, in order.
 pub fn works(cells: &[Cell], first_seed: u64) -> Vec<Work> {
     let of = |(cell, of): (usize, &Cell)| {
-        (0..u64::from(of.seeds)).map(move |n| Work {
-            cell,
-            seed: first_seed + n,
-        })
+        let work = move |first: u64, is_calibration| {
+            move |n: u64| Work {
+                cell,
+                seed: first + n,
+                is_calibration,
+            }
+        };
+        let calibration = first_seed.wrapping_add(CALIBRATION_SEEDS);
+        let calibration = (0..u64::from(of.calibration)).map(work(calibration, true));
+        calibration.chain((0..u64::from(of.seeds)).map(work(first_seed, false)))
     };
     cells.iter().enumerate().flat_map(of).collect()
 }
@@ -85,7 +123,14 @@ impl Cell {
         seed: u64,
         watch: &mut dyn FnMut(&Status) -> Option<Ending>,
     ) -> Result<Option<Trial>, SimError> {
-        self.setup.run(seed, watch)
+        match &self.kind {
+            Kind::Paths(setup) => setup.run(seed, watch),
+            Kind::Cost(setup) => cost::run(setup, seed, watch),
+            Kind::Two(two) => two.run(seed, watch),
+            Kind::Edge(edge) => edge.run(seed, watch),
+            Kind::Versus(versus) => versus.run(seed, watch),
+            Kind::Sum(sum) => Ok(Some(sum.trial())),
+        }
     }
 }
 
@@ -124,7 +169,8 @@ mod tests {
             };
             assert_eq!(text(&first), text(&second), "{}", experiment.name);
             for row in rows(cells, 5, &first) {
-                assert_eq!(row.trials, 2, "{}: {row:?}", experiment.name);
+                let wanted = if experiment.name == "table1" { 1 } else { 2 };
+                assert_eq!(row.trials, wanted, "{}: {row:?}", experiment.name);
                 assert!(!row.measured.is_empty() && row.value.is_finite(), "{row:?}");
             }
         }

@@ -48,8 +48,12 @@ impl Frame {
 
     /// Room for a host's headers; [`Frame::set_lens`] says how much of it was used.
     #[inline(always)]
-    pub fn room(&mut self) -> &mut [u8; NEAR] {
-        &mut self.0.near
+    pub fn room(&mut self) -> &mut [u8; HEADER_ROOM] {
+        // Checked when it is compiled: NEAR is no less.
+        match self.0.near.first_chunk_mut() {
+            Some(room) => room,
+            None => unreachable!("{NEAR} bytes hold a host's headers"),
+        }
     }
 
     /// What is in it: so many bytes of headers, of a frame of `wire_len` bytes.

@@ -183,16 +183,16 @@ fn measurement(plan: &Plan<'_>, fabric: &Fabric, outcome: &Run<'_>, core: &Core)
     }
 }
 
-/// Messages of a window over all of `spines`, and the bytes of their IPv4 frames: one open and
-/// three closes (the paper's protocol has none of these) on each path.
+/// Messages of a window over all of `spines`, and the bytes of their IPv4 frames: an open, and in
+/// the paper's protocol nothing else; a second copy of it, and three of the close, on each path.
 pub fn message_cost(spines: u16, is_paper: bool) -> (u64, u64) {
     const HEADERS: usize = 14 + 20 + 8;
     let (fanout, paths) = (usize::from(spines), u64::from(spines));
     let open = HEADERS + message_len(fanout, FLAG_SWITCH);
     let close = HEADERS + message_len(fanout, FLAG_SWITCH | FLAG_COUNTS | FLAG_HOP_ROOM);
-    let closes = if is_paper { 0 } else { 3 };
-    let bytes = open as u64 + closes * close as u64;
-    (paths * (1 + closes), paths * bytes)
+    let (opens, closes) = if is_paper { (1, 0) } else { (2, 3) };
+    let bytes = opens * open as u64 + closes * close as u64;
+    (paths * (opens + closes), paths * bytes)
 }
 
 fn injected(fabric: &Fabric, outcome: &Run<'_>) -> Vec<Injected> {

@@ -28,6 +28,8 @@ pub(crate) struct Station {
     pub(crate) to: u32,
     send_at: u64,
     timer_at: u64,
+    /// A task's flows begin at times of a trace.
+    pub(crate) is_timed: bool,
     /// Frames that it sent.
     pub(crate) sent: u64,
     /// Flows that could not be posted: a fault of the simulator itself.
@@ -44,6 +46,7 @@ impl Station {
             to,
             send_at: NEVER,
             timer_at: NEVER,
+            is_timed: false,
             sent: 0,
             refused: 0,
             failed: Vec::new(),
@@ -68,7 +71,7 @@ impl Station {
     #[inline(always)]
     pub(crate) fn receive(&mut self, now: Nanos, frame: &Frame) {
         let wire_len = frame.wire_len() as usize;
-        self.host.receive(now.0, frame.header(), wire_len);
+        self.host.receive_header(now.0, frame.header(), wire_len);
     }
 
     /// Whether the send event of `now` is the one that was asked for last.
@@ -87,8 +90,32 @@ impl Station {
             return false;
         }
         self.timer_at = NEVER;
-        self.host.tick(now.0);
+        let Station {
+            host,
+            tasks,
+            refused,
+            ..
+        } = self;
+        for Task { script, base } in tasks {
+            if script.next_start().is_some_and(|at| at <= now.0) {
+                script.on_time(now.0, &mut |post| put(host, now, *base, post, refused));
+            }
+        }
+        if host.next_timer().is_some_and(|at| at <= now.0) {
+            host.tick(now.0);
+        }
         true
+    }
+
+    /// When time alone has something to do: a timer, or the next flow of a trace.
+    #[inline(always)]
+    fn next_timer(&self) -> Option<u64> {
+        let timer = self.host.next_timer();
+        if !self.is_timed {
+            return timer;
+        }
+        let starts = self.tasks.iter().filter_map(|t| t.script.next_start());
+        timer.into_iter().chain(starts).min()
     }
 
     /// Takes its events, sends what may be sent now, and asks to be looked at again.
@@ -107,7 +134,7 @@ impl Station {
                 break;
             }
             let mut frame = net.sink.take();
-            let Some(emitted) = self.host.transmit(now.0, frame.room()) else {
+            let Some(emitted) = self.host.transmit_header(now.0, frame.room()) else {
                 net.sink.give(frame);
                 break;
             };
@@ -115,9 +142,10 @@ impl Station {
             self.sent += 1;
             net.send_from_host(now, self.to, frame);
         }
-        if let Some(at) = self.host.next_timer()
+        if let Some(at) = self.next_timer()
             && at < self.timer_at
         {
+            let at = at.max(now.0);
             self.timer_at = at;
             net.wheel
                 .insert_own(net.switches + index, at, HOST_TIMER | index as u32);
@@ -187,6 +215,12 @@ impl Station {
         }
     }
 
+    /// Frames of its workload that it sent; background traffic never ends by itself.
+    pub(crate) fn sent_for_work(&self) -> u64 {
+        self.sent
+            .saturating_sub(self.host.counters().background_sent)
+    }
+
     /// Whether all its tasks are done.
     pub(crate) fn is_done(&self) -> bool {
         self.tasks.iter().all(|task| task.script.is_done())
@@ -198,8 +232,7 @@ impl Station {
         for task in &self.tasks {
             totals += task.script.totals();
         }
-        totals.retransmitted += self.host.counters().retransmitted;
-        totals.spurious += self.host.counters().spurious;
+        totals.count(self.host.counters());
         totals
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use agent::result::TestbedResult;
 use config::{
-    Bytes, Change, Evidence, FaultList, LinkList, Preset, SimConfig, TestbedConfig, Tie, Time,
-    Workload,
+    Announce, Bytes, Change, Evidence, FaultList, LinkList, PathTest, Preset, Probability,
+    SimConfig, TestbedConfig, Tie, Time, Workload,
 };
 use detector::LeafId;
 use fabric::Engine;
@@ -214,4 +214,76 @@ fn the_largest_fabric_runs() {
     };
     let result = run(&SimConfig::of(config));
     assert_eq!((result.flows.completed, result.flows.failed), (256, 0));
+}
+
+/// Goal: what hosts can do besides: only every other one announces; background traffic beside the
+/// workload ends with it; DCQCN is heeded; flows come at a trace's times.
+#[test]
+fn hosts_do_what_a_testbed_has() {
+    let base = testbed(4, 4, Workload::AllToAll);
+    let of = |config: TestbedConfig| run(&SimConfig::of(config));
+    let all = of(base.clone());
+    let mixed = of(TestbedConfig {
+        announce: Announce::Mixed,
+        ..base.clone()
+    });
+    assert_eq!(
+        (all.flows.announced, mixed.flows.announced),
+        (24, 12),
+        "two of four hosts announce"
+    );
+    let beside = of(TestbedConfig {
+        background: Probability::new(0.2).expect("a part"),
+        ..base.clone()
+    });
+    assert_eq!(beside.flows.completed, 24);
+    assert!(
+        beside.packet_hops > all.packet_hops && beside.fabric_ms < 1_000,
+        "{} and {} hops, {} ms",
+        beside.packet_hops,
+        all.packet_hops,
+        beside.fabric_ms
+    );
+    let heeding = of(TestbedConfig {
+        ecn: true,
+        workload: Workload::Incast,
+        bytes: Bytes::new(8 << 20),
+        ..base.clone()
+    });
+    assert!(heeding.flows.cnps > 0, "{:?}", heeding.flows);
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    let trace = "start,source,destination,bytes\n0,h0.0,h1.0,65536\n2000000,h2.0,h3.0,65536\n";
+    std::fs::write(file.path(), trace).expect("it is written");
+    let traced = of(TestbedConfig {
+        workload: Workload::Trace,
+        flows: Some(file.path().to_owned()),
+        qps: 1,
+        ..base
+    });
+    assert_eq!(traced.flows.completed, 2);
+    assert!(
+        traced.flows.ended_us >= 2_000,
+        "the second flow begins at 2 ms: {:?}",
+        traced.flows
+    );
+}
+
+/// Goal: with the sequential test the link is named by an alarm.
+#[test]
+fn the_sequential_test_raises_an_alarm() {
+    let config = TestbedConfig {
+        faults: FaultList::read(["leaf2>spine1:drop=0.02"]).expect("a fault"),
+        bytes: Bytes::new(16 << 20),
+        test: PathTest::Sequential,
+        ..testbed(4, 4, Workload::AllToAll)
+    };
+    let result = run(&SimConfig::of(config));
+    let named: Vec<String> = result
+        .convicted
+        .iter()
+        .map(|c| c.link.to_string())
+        .collect();
+    assert_eq!(named, ["leaf2>spine1"]);
+    assert_eq!(result.measurement.test, "sequential");
+    assert!(result.measurement.alarms > 0);
 }

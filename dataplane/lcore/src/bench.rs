@@ -6,6 +6,7 @@
 pub mod case;
 pub mod lane;
 pub mod latency;
+pub mod pair;
 pub mod place;
 
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use config::request::BenchRequest;
 use dpdk::{Clock, Eal, FreeHugepages};
 
 use self::lane::{Lane, Sample, Setting};
-use self::latency::Rings;
+use self::pair::Pair;
 use self::place::Others;
 use crate::failure::Failure;
 use crate::machine::{self, Cpus};
@@ -26,6 +27,8 @@ use crate::machine::{self, Cpus};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Loop {
     Switch,
+    /// The switch, its packets not being measured.
+    Unmeasured,
     C,
 }
 
@@ -49,7 +52,7 @@ pub fn run(
     }
     let frame = request.frames.iter().copied().max().unwrap_or(0);
     // Pools come and go; what one leaves behind is not always where the next one fits.
-    let mib = 2 * request.lcores * lane::mib(frame);
+    let mib = 2 * (request.lcores + u32::from(request.split)) * lane::mib(frame);
     let hugepages = FreeHugepages::read().mib() >= u64::from(mib);
     let mut config = machine::eal_config("spraycheck", cpus, mib, Vec::new(), request.eal.clone());
     config.lcores.truncate(1);
@@ -81,8 +84,13 @@ pub fn run(
                 setting.burst
             ),
         });
-        let number = done as u32 * request.lcores;
-        match measure(&eal, *setting, request, number, stop)? {
+        // Each takes as many numbers as it has lcores; a pair of them, one more on either side.
+        let number = done as u32 * (request.lcores + 1);
+        let row = match request.split {
+            true => measure_pair(&eal, *setting, request, number, stop)?,
+            false => measure(&eal, *setting, request, number, stop)?,
+        };
+        match row {
             Some(row) => result.cases.push(row),
             None => {
                 result.partial = true;
@@ -105,6 +113,7 @@ fn settings(request: &BenchRequest) -> Vec<Setting> {
                     frame,
                     burst,
                     cold: request.cold,
+                    flows: request.flows,
                 });
             }
         }
@@ -124,23 +133,35 @@ fn measure(
         .map(|lane| Lane::new(eal, setting, number + lane))
         .collect::<Result<Vec<Lane>, Failure>>()?;
     let all = lanes.len();
+    let has_unmeasured = lanes.iter().all(Lane::has_unmeasured);
     let hz = Clock::calibrated().hz() as f64;
     let cycles = (request.seconds * hz) as u64;
     // Caches and predictors learn each loop before it is timed.
-    for which in [Loop::Switch, Loop::C] {
+    for which in [Loop::Unmeasured, Loop::Switch, Loop::C] {
         sample(eal, &mut lanes, all, which, cycles / 4)?;
     }
     let (mut ours, mut theirs, mut ratios, mut scaling) = (vec![], vec![], vec![], vec![]);
+    let (mut unmeasured, mut added) = (vec![], vec![]);
     let (mut packets, mut allocations) = (0, 0);
     for _ in 0..SAMPLES {
         if stop.load(Ordering::Relaxed) {
             return Ok(None);
         }
+        let without = match has_unmeasured {
+            true => Some(sample(eal, &mut lanes, all, Loop::Unmeasured, cycles)?),
+            false => None,
+        };
         let switch = sample(eal, &mut lanes, all, Loop::Switch, cycles)?;
         let c_loop = sample(eal, &mut lanes, all, Loop::C, cycles)?;
         let (rate, c_rate) = (rate(&switch, hz), rate(&c_loop, hz));
         packets += switch.iter().map(|sample| sample.packets).sum::<u64>();
         allocations += switch.iter().map(|sample| sample.allocations).sum::<u64>();
+        if let Some(without) = without {
+            let without = self::rate(&without, hz);
+            unmeasured.push(without);
+            // Cycles are the inverse of rates.
+            added.push(100.0 * (without / rate - 1.0));
+        }
         if all > 1 {
             let one = sample(eal, &mut lanes, 1, Loop::Switch, cycles)?;
             let c_one = sample(eal, &mut lanes, 1, Loop::C, cycles)?;
@@ -151,26 +172,98 @@ fn measure(
         theirs.push(c_rate);
         ratios.push(rate / c_rate);
     }
-    let times = latency(eal, &mut lanes, number, request.seconds)?;
+    let lane = lanes.remove(0);
+    let duration_ns = (request.seconds * 1e9) as u64;
+    let (lane, times) = match all {
+        1 => latency::on_one(eal, lane, number, duration_ns)?,
+        _ => latency::on_two(eal, lane, number, duration_ns)?,
+    };
+    lanes.insert(0, lane);
     let rate = median(&mut ours);
     let ratio = median(&mut ratios);
+    let measuring = has_unmeasured.then(|| median(&mut added));
     Ok(Some(BenchRow {
+        mpps: rate / 1e6,
+        cycles_per_packet: hz * all as f64 / rate,
+        c_loop_mpps: median(&mut theirs) / 1e6,
+        ratio_to_c_loop: ratio,
+        ratio_range: [ratios[0], ratios[ratios.len() - 1]],
+        unmeasured_cycles_per_packet: has_unmeasured
+            .then(|| hz * all as f64 / median(&mut unmeasured)),
+        measuring_percent: measuring,
+        measuring_percent_range: measuring.map(|_| [added[0], added[added.len() - 1]]),
+        p50_ns: times[0],
+        p99_ns: times[1],
+        allocations_per_packet: allocations as f64 / packets.max(1) as f64,
+        scaling_to_c_loop: (all > 1).then(|| median(&mut scaling)),
+        problems: lanes.iter_mut().flat_map(Lane::problems).collect(),
+        ..row(setting, request)
+    }))
+}
+
+/// The row of a setting, without figures.
+fn row(setting: Setting, request: &BenchRequest) -> BenchRow {
+    BenchRow {
         case: setting.case.name().into(),
         vdev: "net_null".into(),
         frame: setting.frame,
         burst: setting.burst,
         lcores: request.lcores,
+        split: request.split,
+        flows: case::flows(setting.case, setting.flows),
         cold: setting.cold,
+        ..BenchRow::default()
+    }
+}
+
+/// One row of the split form, beside the loop in C on one lcore; `None` when it was stopped.
+fn measure_pair(
+    eal: &Eal,
+    setting: Setting,
+    request: &BenchRequest,
+    number: u32,
+    stop: &AtomicBool,
+) -> Result<Option<BenchRow>, Failure> {
+    let duration_ns = (request.seconds * 1e9) as u64;
+    let times = pair::latency(eal, setting, number + 2, duration_ns)?;
+    let mut lanes = vec![Lane::new(eal, setting, number)?];
+    let mut pair = Pair::on_devices(eal, setting, number + 1)?;
+    let hz = Clock::calibrated().hz() as f64;
+    let cycles = (request.seconds * hz) as u64;
+    sample(eal, &mut lanes, 1, Loop::C, cycles / 4)?;
+    let (mut ours, mut theirs, mut ratios) = (vec![], vec![], vec![]);
+    let (mut packets, mut allocations) = (0, 0);
+    for number in 0..=SAMPLES {
+        if stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let (back, switch) = pair.run(eal, cycles)?;
+        pair = back;
+        // The first is for caches and predictors.
+        if number == 0 {
+            continue;
+        }
+        let c_loop = sample(eal, &mut lanes, 1, Loop::C, cycles)?;
+        let (rate, c_rate) = (rate(&[switch], hz), rate(&c_loop, hz));
+        packets += switch.packets;
+        allocations += switch.allocations;
+        ours.push(rate);
+        theirs.push(c_rate);
+        ratios.push(rate / c_rate);
+    }
+    let rate = median(&mut ours);
+    let ratio = median(&mut ratios);
+    Ok(Some(BenchRow {
         mpps: rate / 1e6,
-        cycles_per_packet: hz * all as f64 / rate,
+        cycles_per_packet: 2.0 * hz / rate,
         c_loop_mpps: median(&mut theirs) / 1e6,
         ratio_to_c_loop: ratio,
         ratio_range: [ratios[0], ratios[ratios.len() - 1]],
         p50_ns: times[0],
         p99_ns: times[1],
         allocations_per_packet: allocations as f64 / packets.max(1) as f64,
-        scaling_to_c_loop: (all > 1).then(|| median(&mut scaling)),
-        problems: lanes.iter_mut().flat_map(Lane::problems).collect(),
+        problems: pair.problems(),
+        ..row(setting, request)
     }))
 }
 
@@ -194,6 +287,7 @@ fn sample(
             }
             let sample = match which {
                 Loop::Switch => lane.run_switch(cycles),
+                Loop::Unmeasured => lane.run_unmeasured(cycles),
                 Loop::C => lane.run_c(cycles),
             };
             (lane, sample)
@@ -216,26 +310,6 @@ fn wait<T>(running: dpdk::lcore::Running<T>) -> T {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     running.join()
-}
-
-/// Median and 99th percentile of the time through the first lane's switch.
-fn latency(
-    eal: &Eal,
-    lanes: &mut Vec<Lane>,
-    number: u32,
-    seconds: f64,
-) -> Result<[u64; 2], Failure> {
-    let mut rings = Rings::new(eal, number)?;
-    let mut lane = lanes.remove(0);
-    let duration_ns = (seconds * 1e9) as u64;
-    let running = dpdk::lcore::launch(eal, 1, move || {
-        let times = rings.measure(&mut lane, duration_ns);
-        (lane, times)
-    })?;
-    let (lane, times) = wait(running);
-    lanes.insert(0, lane);
-    let times = times?;
-    Ok([times.value_at_quantile(0.5), times.value_at_quantile(0.99)])
 }
 
 /// Packets a second over all lcores.

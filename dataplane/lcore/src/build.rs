@@ -258,7 +258,14 @@ fn workers(
         }
         for tx in tx {
             let shares = shares(set, &set.devices[device]);
-            outlets[owner].push(Outlet::new(Tx::Device(tx), &lanes, shares, device));
+            let mut outlet = Outlet::new(Tx::Device(tx), &lanes, shares, device);
+            for (place, lane) in set.devices[device].lanes.iter().enumerate() {
+                let spec = &set.switches[lane.switch];
+                let port = usize::from(lane.port);
+                let seed = config::fabric::seed_of(spec.config.seed, &spec.port_names[port]);
+                outlet.inject(place, &spec.faults[port], seed);
+            }
+            outlets[owner].push(outlet);
         }
     }
     let owners = owners(set, placement);

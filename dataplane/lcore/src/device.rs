@@ -53,16 +53,16 @@ impl Device {
     /// Sends what is due on `port`. Returns how many packets the ring took.
     #[inline]
     pub fn send_due(&mut self, switch: &mut Switch<Packet>, now: Nanos, port: PortId) -> usize {
-        while self.unsent.len() < BURST
-            && let Some(packet) = switch.egress(now, port)
-        {
-            let refused = self.unsent.push(packet.into_mbuf());
+        let Device { tx, unsent, .. } = self;
+        let room = BURST.saturating_sub(unsent.len());
+        switch.egress_burst(now, port, room, |packet| {
+            let refused = unsent.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-        }
-        if self.unsent.is_empty() {
+        });
+        if unsent.is_empty() {
             0
         } else {
-            self.tx.send(&mut self.unsent)
+            tx.send(unsent)
         }
     }
 }

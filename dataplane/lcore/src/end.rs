@@ -2,6 +2,10 @@
 //!
 //! Rings are links inside one process, and what tests put in the place of devices.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use dpdk::bench::Stamp;
 use dpdk::{Burst, RingReceiver, RingSender, RxQueue, TxQueue};
 
 /// What packets come out of.
@@ -10,6 +14,31 @@ pub enum Rx {
     Device(RxQueue),
     /// A ring.
     Ring(RingReceiver),
+    /// A receive queue of a benchmark.
+    Returning(Box<Returning>),
+}
+
+/// A receive queue of a benchmark, whose frames have been sent before and are put right again.
+pub struct Returning {
+    /// The queue.
+    pub queue: RxQueue,
+    /// What puts them right.
+    pub stamp: Stamp,
+    /// Packets of a poll at most.
+    pub most: u16,
+    /// Whether anything is received.
+    pub is_open: Arc<AtomicBool>,
+}
+
+impl Returning {
+    fn receive(&mut self, burst: &mut Burst) -> usize {
+        if !self.is_open.load(Ordering::Relaxed) {
+            return 0;
+        }
+        let count = self.queue.receive_at_most(burst, self.most);
+        self.stamp.apply(burst);
+        count
+    }
 }
 
 /// What packets go into.
@@ -27,6 +56,7 @@ impl Rx {
         match self {
             Rx::Device(queue) => queue.receive(burst),
             Rx::Ring(ring) => ring.receive_burst(burst),
+            Rx::Returning(queue) => queue.receive(burst),
         }
     }
 }

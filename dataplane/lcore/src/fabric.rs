@@ -246,16 +246,27 @@ impl FabricLoop {
                 let port = PortId(place as u16);
                 wire.receive(self.now, &mut burst);
                 moved += burst.len();
-                for (place, mbuf) in burst.drain().enumerate() {
-                    let packet = Packet::from(mbuf);
-                    if let Some(trace) = &mut self.trace {
-                        trace.ingress(index, self.now, port, packet.header());
+                let mut packets = burst.drain();
+                while packets.len() > 0 {
+                    let is_full = packets.len() >= self.burst;
+                    let taken = packets.by_ref().take(self.burst).map(Packet::from);
+                    match &mut self.trace {
+                        None => node
+                            .switch
+                            .ingress_burst(self.now, port, taken, &mut self.sink),
+                        Some(trace) => {
+                            let (now, sink) = (self.now, &mut self.sink);
+                            let taken = taken.inspect(|packet| {
+                                trace.ingress(index, now, port, packet.header());
+                            });
+                            node.switch.ingress_burst(now, port, taken, sink);
+                        }
                     }
-                    node.switch.ingress(self.now, port, packet, &mut self.sink);
-                    if (place + 1).is_multiple_of(self.burst) {
+                    if is_full {
                         drain_ports(node, index, self.now, &mut self.links, &mut self.trace);
                     }
                 }
+                drop(packets);
                 while let Some(mbuf) = damaged(&mut self.links, link) {
                     moved += 1;
                     let packet = Packet::from(mbuf);
@@ -435,16 +446,14 @@ fn drain_ports(
         let Some(wire) = links.wire(link) else {
             continue;
         };
-        for _ in 0..wire.room().min(BURST) {
-            let Some(packet) = node.switch.egress(now, port) else {
-                break;
-            };
+        let room = wire.room().min(BURST);
+        node.switch.egress_burst(now, port, room, |packet| {
             if let Some(trace) = trace {
                 trace.egress(index, now, port, packet.header());
             }
             let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-        }
+        });
         moved += burst.len();
         links.send(now, link, &mut burst);
     }

@@ -59,7 +59,7 @@ pub fn run(
     let trunks: Arc<Vec<TrunkCounters>> = Arc::new(
         set.devices
             .iter()
-            .map(|_| TrunkCounters::default())
+            .map(|device| TrunkCounters::of(device.lanes.len()))
             .collect(),
     );
     let mut shared = Shared::on(
@@ -226,13 +226,27 @@ fn devices(set: &SwitchSet, trunks: &Arc<Vec<TrunkCounters>>) -> Devices {
         .iter()
         .map(|shared| shared.device.name().to_owned())
         .collect();
+    let port = |lane: &config::DeviceLane| {
+        let spec = &set.switches[lane.switch];
+        format!("{}.{}", spec.name, spec.port_names[usize::from(lane.port)])
+    };
+    let ports: Vec<Vec<String>> = set
+        .devices
+        .iter()
+        .map(|shared| shared.lanes.iter().map(port).collect())
+        .collect();
     let trunks = Arc::clone(trunks);
     Devices::of(move || {
-        let all = names.iter().zip(trunks.iter());
-        all.flat_map(|(name, counters)| {
-            counters
+        let all = names.iter().zip(&ports).zip(trunks.iter());
+        all.flat_map(|((name, ports), counters)| {
+            let own = counters
                 .drops()
-                .map(|(counter, packets)| (name.clone(), counter, packets))
+                .map(|(counter, packets)| (name.clone(), counter, packets));
+            let injected = ports.iter().zip(&counters.injected).map(|(port, lost)| {
+                let lost = lost.load(Ordering::Relaxed);
+                (port.clone(), "injected-loss", lost)
+            });
+            own.chain(injected).collect::<Vec<_>>()
         })
         .collect()
     })

@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use dpdk::{Burst, Mbuf};
+use pipeline::fault::{Fate, Fault, LinkFaults};
 use pipeline::{Nanos, PortId};
 
 use crate::end::{Rx, Tx};
@@ -47,9 +48,19 @@ pub struct TrunkCounters {
     pub rx: AtomicU64,
     /// Frames sent.
     pub tx: AtomicU64,
+    /// Packets that injected faults have lost, by port in the order of the device's lanes.
+    pub injected: Vec<AtomicU64>,
 }
 
 impl TrunkCounters {
+    /// For a device with so many ports.
+    pub fn of(lanes: usize) -> TrunkCounters {
+        TrunkCounters {
+            injected: (0..lanes).map(|_| AtomicU64::new(0)).collect(),
+            ..TrunkCounters::default()
+        }
+    }
+
     /// What ended here, by name.
     pub fn drops(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -133,6 +144,8 @@ pub struct Outlet {
     tx: Tx,
     lanes: Vec<Lane>,
     shares: Shares,
+    /// The faults of each lane's link, where a testbed injects some.
+    faults: Vec<Option<LinkFaults>>,
     /// Whether the one port without a tag has it to itself: then its own rate is the device's.
     is_plain: bool,
     unsent: Burst,
@@ -148,8 +161,20 @@ impl Outlet {
             is_plain: lanes.len() == 1 && lanes[0].vlan.is_none(),
             lanes: lanes.to_vec(),
             shares,
+            faults: lanes.iter().map(|_| None).collect(),
             unsent: Burst::new(),
             device,
+        }
+    }
+
+    /// Injects faults into the link of a lane; their chances come from `seed`.
+    pub fn inject(&mut self, lane: usize, faults: &[Fault], seed: u64) {
+        if let Some(place) = self.faults.get_mut(lane)
+            && !faults.is_empty()
+        {
+            *place = Some(LinkFaults::new(faults, seed));
+            // The plain way knows no faults.
+            self.is_plain = false;
         }
     }
 
@@ -164,17 +189,18 @@ impl Outlet {
     pub fn send_due(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters) -> usize {
         if self.is_plain {
             let lane = self.lanes[0];
+            let unsent = &mut self.unsent;
+            let room = BURST.saturating_sub(unsent.len());
             let switch = &mut parts[lane.switch].switch;
-            while self.unsent.len() < BURST
-                && let Some(packet) = switch.egress(now, lane.port)
-            {
-                let refused = self.unsent.push(packet.into_mbuf());
+            switch.egress_burst(now, lane.port, room, |packet| {
+                let refused = unsent.push(packet.into_mbuf());
                 debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-            }
+            });
         } else {
             let Outlet {
                 lanes,
                 shares,
+                faults,
                 unsent,
                 ..
             } = self;
@@ -183,6 +209,15 @@ impl Outlet {
                 let lane = lanes[index];
                 let switch = &mut parts[lane.switch].switch;
                 let mut mbuf = switch.egress(now, lane.port)?.into_mbuf();
+                if let Some(faults) = &mut faults[index]
+                    && is_lost(faults, &mut mbuf)
+                {
+                    if let Some(lost) = counters.injected.get(index) {
+                        count(lost, 1);
+                    }
+                    // It has taken its time on the link.
+                    return Some(mbuf.len() as u32);
+                }
                 if let Some(vlan) = lane.vlan
                     && !mbuf.push_vlan(vlan)
                 {
@@ -202,5 +237,20 @@ impl Outlet {
         let sent = self.tx.send(&mut self.unsent);
         count(&counters.tx, sent as u64);
         sent
+    }
+}
+
+/// Does to a packet what the link's faults say; whether that is its end.
+#[cold]
+fn is_lost(faults: &mut LinkFaults, mbuf: &mut Mbuf) -> bool {
+    match faults.judge(mbuf.data(), mbuf.len()) {
+        // A link that damages a packet loses it: the other end's device drops it. A switch on devices
+        // keeps none back; the configuration refuses such a fault.
+        Fate::Lost | Fate::Corrupted => true,
+        Fate::Marked => {
+            packet::ecn::mark(mbuf.data_mut());
+            false
+        }
+        Fate::Pass { .. } => false,
     }
 }

@@ -384,11 +384,15 @@ impl Worker {
         let mut moved = 0;
         for rings in self.rings.iter_mut().flatten() {
             moved += rings.spread_from.receive_burst(&mut burst);
-            for mbuf in burst.drain() {
-                let (switch, port, _) = read_note(mbuf.note());
+            let mut packets = burst.drain().peekable();
+            while let Some(note) = packets.peek().map(dpdk::Mbuf::note) {
+                // What one port has received goes in as one burst.
+                let of_port = std::iter::from_fn(|| packets.next_if(|mbuf| mbuf.note() == note));
+                let (switch, port, _) = read_note(note);
                 self.sink.switch = switch;
+                let packets = of_port.map(Packet::from);
                 let switch = &mut self.parts[switch].switch;
-                switch.ingress(now, port, Packet::from(mbuf), &mut self.sink);
+                switch.ingress_burst(now, port, packets, &mut self.sink);
             }
         }
         moved

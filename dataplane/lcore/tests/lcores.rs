@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use agent::control::Shared;
 use config::SwitchSpec;
@@ -19,6 +20,7 @@ use packet::bth::{self, BthFields, Opcode};
 use packet::ip::{self, Address, IpFields};
 use packet::message::{self, Header, Message, MessageKind};
 use packet::{MacAddr, Psn, Qpn, ROCE_PORT, be, ethernet};
+use pipeline::fault::Fault;
 use pipeline::split::{self, Whole};
 use pipeline::{DropReason, Nanos, Note, PortId, Switch};
 
@@ -121,6 +123,7 @@ struct Leaf {
     out: Vec<RingReceiver>,
     pool: Mempool,
     links: Arc<LinkWord>,
+    trunks: Arc<Vec<TrunkCounters>>,
     now: Nanos,
     sent: u64,
     /// What came out of each uplink.
@@ -151,13 +154,15 @@ impl Leaf {
                 is_spread: false,
             });
             let shares = Shares::new(1, None, 0, 24);
-            outlets[port % lcores].push(Outlet::new(Tx::Ring(tx), &lane, shares, port));
+            let mut outlet = Outlet::new(Tx::Ring(tx), &lane, shares, port);
+            outlet.inject(0, &spec.faults[port], 1);
+            outlets[port % lcores].push(outlet);
             into.push(to_leaf);
             out.push(from_leaf);
         }
         let shared = Shared::on(lcores, [ports]);
         let hub = Arc::new(Hub::new([ports].into_iter(), lcores));
-        let trunks = Arc::new((0..ports).map(|_| TrunkCounters::default()).collect());
+        let trunks: Arc<Vec<_>> = Arc::new((0..ports).map(|_| TrunkCounters::of(1)).collect());
         let links = Arc::new(LinkWord::new(ports));
         let rings = build::rings(eal, &format!("{name}r"), lcores).expect("rings");
         let parts = inlets.into_iter().zip(outlets).zip(rings).enumerate();
@@ -183,6 +188,7 @@ impl Leaf {
             out,
             pool,
             links,
+            trunks,
             now: Nanos(0),
             sent: 0,
             uplinks: vec![Vec::new(); SPINES],
@@ -299,6 +305,34 @@ fn flows(leaf: &mut Leaf, flows: u8) {
             }
         }
         leaf.rounds(100);
+    }
+}
+
+/// Goal: what a port injects is lost behind it and nowhere else: the switch has sent it, a counter of its
+/// own has it, and its buffer is back.
+#[test]
+fn an_injected_fault_loses_on_its_own_link_alone() {
+    for lcores in 1..=2 {
+        let mut faulty = spec(60_000);
+        faulty.faults[HOSTS + 1] = vec![Fault::Drop(0.1)];
+        let mut leaf = Leaf::new(&format!("f{lcores}"), &faulty, lcores);
+        flows(&mut leaf, 24);
+        leaf.rounds(3_000);
+        let trunks = Arc::clone(&leaf.trunks);
+        let (whole, uplinks) = leaf.end();
+        for (port, uplink) in uplinks.iter().enumerate() {
+            let sent = whole.ports[HOSTS + port].0.tx_packets;
+            let lost = trunks[HOSTS + port].injected[0].load(Ordering::Relaxed);
+            assert_eq!(sent, uplink.len() as u64 + lost, "uplink {port}");
+            // Five standard deviations of a binomial count.
+            let expected = if port == 1 { sent as f64 * 0.1 } else { 0.0 };
+            let off = (lost as f64 - expected).abs();
+            assert!(
+                off <= 5.0 * (expected * 0.9).sqrt(),
+                "{lost} of {sent} lost on uplink {port}"
+            );
+        }
+        assert!(uplinks[1].len() > 1_000, "{} packets", uplinks[1].len());
     }
 }
 
@@ -464,6 +498,37 @@ fn an_uplink_leaves_the_spray_within_one_round_of_its_link() {
         let (whole, _) = leaf.end();
         assert_eq!(whole.counters.dropped_total(), 0);
     }
+}
+
+/// Goal: what an lcore that stands still cannot take is refused by name, before the switch has it
+/// (`spread-full`) or before a packet counts as sent (`hand-off-full`); all the rest gets through.
+#[test]
+fn an_lcore_that_stands_still_is_refused_to_by_name() {
+    let mut leaf = Leaf::new("f", &spec(4 << 20), 2);
+    // One uplink is left, and it is lcore 1's. Half of the frames belong to lcore 1 as well. A ring
+    // holds 1,024, and at most 512 wait for one.
+    for spine in [0, 2, 3] {
+        leaf.links.set(HOSTS + spine, false);
+    }
+    for number in 0..6_000u32 {
+        let host = (number % 50) as u8 + 1;
+        leaf.send(0, &data(0, (host, host), 26, number / 50));
+        if number % 32 == 31 {
+            leaf.now = leaf.now.plus(STEP_NS);
+            leaf.workers[0].round(leaf.now);
+            leaf.workers[0].tick(leaf.now);
+            leaf.collect();
+        }
+    }
+    for reason in [DropReason::SpreadFull, DropReason::HandOffFull] {
+        let dropped = leaf.whole().counters.dropped(reason);
+        assert!(dropped > 100, "{}: {dropped}", reason.name());
+    }
+    leaf.rounds(4_000);
+    let out: usize = leaf.uplinks.iter().map(Vec::len).sum();
+    let (whole, _) = leaf.end();
+    let dropped = whole.counters.dropped_total();
+    assert_eq!(out as u64 + dropped, 6_000);
 }
 
 #[test]

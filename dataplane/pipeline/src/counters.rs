@@ -204,6 +204,8 @@ pub struct PortCounters {
     pub backlog_bytes_max: u64,
     /// Packets that a full queue refused, by priority.
     pub tail_drops: [u64; 8],
+    /// How often a queue has starved, by priority ([`crate::port::serve::STARVED_NS`]).
+    pub starved: [u64; 8],
 }
 
 impl PortCounters {
@@ -216,7 +218,8 @@ impl PortCounters {
         self.tx_bytes += other.tx_bytes;
         self.flushed += other.flushed;
         self.backlog_bytes_max = self.backlog_bytes_max.max(other.backlog_bytes_max);
-        for (sum, count) in self.tail_drops.iter_mut().zip(&other.tail_drops) {
+        let mine = self.tail_drops.iter_mut().chain(&mut self.starved);
+        for (sum, count) in mine.zip(other.tail_drops.iter().chain(&other.starved)) {
             *sum += count;
         }
     }

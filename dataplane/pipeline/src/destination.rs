@@ -3,7 +3,7 @@
 //! Each row of the flow table has one window per colour; a mark counts whether or not the open or
 //! the threshold has come (paper 4). On each path the close follows the last marked packet, so a
 //! path that has shown the close is complete; the verdict waits for all usable paths, or for
-//! three times the longest delay of a path. A close alone never begins a window: what is left of
+//! twice the longest delay of a path. A close alone never begins a window: what is left of
 //! one that was judged, or was never counted, gives no verdict.
 
 use packet::message::{Header, Hop, Message, MessageKind};
@@ -21,8 +21,8 @@ use crate::window::{WindowName, first_psn};
 /// Rows looked at for expiry in one tick.
 const SWEEP_ROWS: usize = 8;
 /// Longest delays of a path until the verdict, once the end of a window is known: a close is
-/// repeated after one and two, and takes one.
-const VERDICT_DELAYS: u64 = 3;
+/// repeated after one, and takes one.
+const VERDICT_DELAYS: u64 = 2;
 /// Longest delays of a path within which copies of an older window's messages can still come.
 const LATE_DELAYS: u64 = 4;
 

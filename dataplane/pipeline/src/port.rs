@@ -5,6 +5,7 @@
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
 mod remote;
+pub mod serve;
 
 use std::hint::select_unpredictable;
 
@@ -31,8 +32,6 @@ struct Node<T> {
 /// what is counted behind them.
 #[repr(C, align(64))]
 struct Egress {
-    /// Bytes by priority, and in all.
-    bytes: [u64; PRIORITIES + 1],
     /// When the link will be free, in picoseconds.
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
@@ -41,14 +40,19 @@ struct Egress {
     frame_max_bytes: u32,
     /// Bit p: queue p has packets.
     busy: u32,
-    /// First and last packet by priority.
-    ends: [(u32, u32); PRIORITIES],
     packets: u32,
     /// The longest frame of a link that is up.
     link_max_bytes: u32,
+    /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
+    /// cache line.
+    bytes: [u64; PRIORITIES + 1],
+    /// First and last packet by priority.
+    ends: [(u32, u32); PRIORITIES],
     up: bool,
     /// Another lcore's, to which too many packets are on their way.
     is_choked: bool,
+    /// Bit p: queue p was served since [`Queues::watch`] looked last.
+    served: u8,
     counters: PortCounters,
 }
 
@@ -104,6 +108,7 @@ impl Egress {
         self.busy &= !(u32::from(next == NONE) << queue);
         node.next = *free;
         *free = index;
+        self.served |= 1 << queue;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
         self.packets -= 1;
@@ -118,6 +123,9 @@ pub struct Queues<T> {
     ports: Vec<Egress>,
     /// Ports that may have something queued.
     busy: BusyPorts,
+    /// Since when queues wait, by port.
+    waits: Vec<serve::Waits>,
+    watched_at: Nanos,
     /// The longest frame that every port takes.
     least_max_bytes: u32,
     limit_bytes: u64,
@@ -148,6 +156,7 @@ impl<T> Queues<T> {
                 link_max_bytes: frame_max_bytes,
                 up: true,
                 is_choked: false,
+                served: 0,
                 counters: PortCounters::default(),
             })
             .collect();
@@ -155,6 +164,8 @@ impl<T> Queues<T> {
             nodes,
             free: if count == 0 { NONE } else { 0 },
             busy: BusyPorts::default(),
+            waits: vec![serve::Waits::default(); ports.len()],
+            watched_at: Nanos(0),
             least_max_bytes: ports
                 .iter()
                 .map(|egress| egress.link_max_bytes)
@@ -305,6 +316,7 @@ impl<T> Queues<T> {
             egress.ends[queue].0 = next;
             // The end of an empty queue is never read: the next packet becomes its head as well.
             egress.busy &= !(u32::from(next == NONE) << queue);
+            egress.served |= 1 << queue;
             egress.bytes[queue] -= bytes;
             egress.bytes[ALL] -= bytes;
             sent_bytes += bytes;
@@ -419,7 +431,7 @@ mod tests {
         next
     }
 
-    fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
+    pub(super) fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
         let config = QueueConfig {
             limit_bytes,
             packets_max,

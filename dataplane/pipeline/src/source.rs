@@ -15,11 +15,16 @@ use crate::track::{Place, Seen, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
 use crate::window::{Dress, first_psn};
 
-/// Times a close is sent after the first.
-const CLOSE_REPEATS: u16 = 2;
-/// Longest delays of a path for which a flow's colour rests after its window: one until the close
-/// is there, three until the verdict at the latest, one for stragglers, one to spare.
-const COLOUR_RESTS: u64 = 6;
+/// Times a close is sent again, a longest delay after its first copies ([`crate::speak::COPIES`]).
+const CLOSE_REPEATS: u16 = 1;
+/// Longest delays of a path for which a flow's colour rests after its window: one until the first
+/// close is there, two more until the verdict at the latest. The open of the next window of this
+/// colour is sent after that, and on its path nothing overtakes it. Should a path be slower than the
+/// longest delay, the destination leaf finds two windows in one place, and both are void.
+const COLOUR_RESTS: u64 = 3;
+/// Windows are stretched to so many times their packets at most, while the next one cannot open: a
+/// flow that has been fast for one short window may not be so for long.
+const STRETCH_MAX: u64 = 64;
 /// Windows that are closed but still rest.
 const CLOSING_MAX: usize = 16;
 
@@ -78,6 +83,7 @@ pub struct Closed {
     /// Which copy in time comes next.
     pub repetition: u16,
     next_at: Nanos,
+    opened_at: Nanos,
     closed_at: Nanos,
 }
 
@@ -404,7 +410,7 @@ impl Source {
         let flow = *self.announced.get(port, leaf)?;
         // The window is what is left of the flow, up to the cap.
         let (first, left) = flow.track.rest();
-        let packets = self.window_packets(left, usable);
+        let packets = self.window_packets(now, &flow.key, left, usable);
         let mut header = Header {
             packets,
             bytes: 0,
@@ -426,13 +432,39 @@ impl Source {
         Some(self.open.insert(open))
     }
 
-    /// Packets of a window on a flow of which `left` are to come.
-    fn window_packets(&self, left: u64, usable: SpineSet) -> u64 {
+    /// Packets of a window on flow `key`, of which `left` are to come.
+    ///
+    /// If the flow's other colour still rests when as many as planned have come, the window goes on
+    /// until it may be used: else the flow would go unmeasured meanwhile.
+    fn window_packets(&self, now: Nanos, key: &FlowKey, left: u64, usable: SpineSet) -> u64 {
         let planned = match self.spine_packets {
             0 => u64::MAX,
             packets => packets.saturating_mul(usable.len() as u64),
         };
-        left.min(self.window_packets_max).min(planned)
+        let until_free = match self.spine_packets {
+            0 => 0,
+            _ => self.packets_until_free(now, key),
+        };
+        let stretched = planned.max(until_free.min(planned.saturating_mul(STRETCH_MAX)));
+        left.min(self.window_packets_max).min(stretched)
+    }
+
+    /// Packets that flow `key` sends, at the pace of its latest window, until the colour that the
+    /// window after the next one has is free.
+    fn packets_until_free(&self, now: Nanos, key: &FlowKey) -> u64 {
+        let of_flow = |closed: &&Closed| closed.window.key == *key;
+        let Some(latest) = self.closing.iter().rev().find(of_flow) else {
+            return 0;
+        };
+        let colour = self.next_epoch().wrapping_add(1) & 1;
+        let rests = |closed: &&Closed| of_flow(closed) && closed.window.epoch & 1 == colour;
+        let rest_ns = COLOUR_RESTS * self.path_delay_ns_max;
+        let free_at = self.closing.iter().filter(rests);
+        let free_at = free_at.map(|closed| closed.closed_at.plus(rest_ns)).max();
+        let wait_ns = free_at.map_or(0, |at| at.0.saturating_sub(now.0));
+        let took_ns = latest.closed_at.0.saturating_sub(latest.opened_at.0).max(1);
+        let packets = u128::from(wait_ns) * u128::from(latest.window.marked);
+        u64::try_from(packets.div_ceil(u128::from(took_ns))).unwrap_or(u64::MAX)
     }
 
     /// What all windows begin with.
@@ -537,6 +569,7 @@ impl Source {
             window: open.window,
             repetition: if self.is_paper { CLOSE_REPEATS + 1 } else { 0 },
             next_at: now,
+            opened_at: open.opened_at,
             closed_at: now,
         });
         self.spare = Some(open);

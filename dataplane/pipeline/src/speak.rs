@@ -11,6 +11,11 @@ use crate::token::{Sink, Token};
 use crate::types::{LeafSet, Nanos};
 use crate::window::Dress;
 
+/// Copies, back to back, of an open and of a close when it is first sent. Only these two tell a spine
+/// where a window's counts begin and end, and a link that is to be named loses some: with one copy
+/// it would stay unnamed about as often as it loses packets, with two as often squared.
+pub const COPIES: u16 = 2;
+
 impl<T: Token> Switch<T> {
     /// Opens a window on the next flow, if none is open and one waits.
     pub(crate) fn open_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
@@ -25,6 +30,7 @@ impl<T: Token> Switch<T> {
             Claim::Granted { epoch } => leaf.source.set_epoch(epoch),
             Claim::Taken => return,
         }
+        let is_paper = leaf.source.is_paper();
         let Leaf { source, usable, .. } = &mut **leaf;
         let Some(open) = source.open_next(now, usable, &mut self.counters) else {
             sink.release_window(leaf.source.epoch());
@@ -40,15 +46,19 @@ impl<T: Token> Switch<T> {
             ..open.window.header
         };
         let dress = open.window.dress;
+        // The paper's spines count nothing.
+        let copies = if is_paper { 1 } else { COPIES };
         for spine in usable.iter() {
-            self.send_over(
-                spine,
-                &dress,
-                &header,
-                |index| usable.has(index),
-                |_| 0,
-                sink,
-            );
+            for _ in 0..copies {
+                self.send_over(
+                    spine,
+                    &dress,
+                    &header,
+                    |index| usable.has(index),
+                    |_| 0,
+                    sink,
+                );
+            }
         }
     }
 
@@ -83,16 +93,19 @@ impl<T: Token> Switch<T> {
                 epoch: closed.window.epoch,
                 ..closed.window.header
             };
+            let copies = if closed.repetition == 0 { COPIES } else { 1 };
             for spine in closed.window.usable.iter() {
                 let is_set = |index| closed.window.usable.has(index);
-                self.send_over(
-                    spine,
-                    &closed.window.dress,
-                    &header,
-                    is_set,
-                    |index| closed.window.sent[index],
-                    sink,
-                );
+                for _ in 0..copies {
+                    self.send_over(
+                        spine,
+                        &closed.window.dress,
+                        &header,
+                        is_set,
+                        |index| closed.window.sent[index],
+                        sink,
+                    );
+                }
             }
         }
     }

@@ -86,9 +86,9 @@ impl SpineCounts {
 
     /// A close passes: the record it takes along, if this spine has seen the window's open.
     ///
-    /// The first copy follows the last marked packet, so its counts are the window's; repetitions
-    /// tell the same. If the first was lost before this spine there is none: when a repetition
-    /// comes, a newer window whose open was lost may have been counted here too.
+    /// The first copy, or the one right behind it, follows the last marked packet, so its counts are
+    /// the window's; repetitions tell the same. If both were lost before this spine there is none:
+    /// when a repetition comes, a newer window whose opens were lost may have been counted here too.
     pub fn close(
         &mut self,
         from: usize,
@@ -158,6 +158,11 @@ mod tests {
             dropped: 1,
         };
         assert_eq!(counts.close(0, 1, window(1, 100), 0), Some(hop));
+        assert_eq!(
+            counts.close(0, 1, window(1, 100), 0),
+            Some(hop),
+            "the copy behind it"
+        );
         // The open of the next window of this colour is lost before this spine.
         counts.count(counts.cell_of(0, 1, 1), 1, 1);
         assert_eq!(

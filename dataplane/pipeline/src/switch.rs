@@ -12,7 +12,7 @@ use crate::gateway::{self, Gateway};
 use crate::known::Known;
 use crate::link::Holds;
 use crate::link_state::LinkState;
-use crate::port::{MEASURED, Queues};
+use crate::port::{MEASURED, PRIORITIES, Queues};
 use crate::red::Red;
 use crate::report::{Command, Report};
 use crate::route::RouteTable;
@@ -344,6 +344,7 @@ impl<T: Token> Switch<T> {
     pub fn tick<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         self.gateway.ticked_at = now;
         self.end_holds(now, sink);
+        self.exit.queues.watch(now);
         match &mut self.state {
             State::Leaf(_) => self.tick_leaf(now, sink),
             State::Spine(spine) => {
@@ -538,6 +539,12 @@ impl<T: Token> Switch<T> {
     /// Bytes queued on `port` at `priority` and above.
     pub fn depth_bytes(&self, port: PortId, priority: u8) -> u64 {
         self.exit.queues.depth_bytes(port.index(), priority)
+    }
+
+    /// For how long each queue of `port` that has packets has waited to be served, in nanoseconds, as
+    /// last looked at ([`crate::port::serve::WATCH_NS`]).
+    pub fn unserved_ns(&self, port: PortId) -> [u64; PRIORITIES] {
+        self.exit.queues.unserved_ns(port.index())
     }
 
     /// Whether the link of `port` is up.

@@ -3,11 +3,12 @@
 //! [`pair`] is the model: a source leaf, k paths, a destination leaf, event by event. [`noise`]
 //! measures the spray on calibration seeds and makes the detector's table; [`pmin`] says on other
 //! seeds how many packets each kind of evidence needs, and how often it errs; [`delay`] compares
-//! sequential tests. `docs/detection.md` has the answers.
+//! sequential tests, and [`agree`] two runs of a fabric. `docs/detection.md` has the answers.
 //!
 //! Results depend on the seeds alone, not on the number of threads: trials are independent, and
 //! are put together in their order.
 
+pub mod agree;
 pub mod delay;
 mod frame;
 pub mod host;

@@ -271,10 +271,10 @@ fn plans(spines: u16) -> Vec<Plan> {
             spines,
             background,
             per_spine,
-            // Where the exact law expects nearly one miss per thousand, one thousand trials cannot
-            // show the limit: receive-only at 0.5 %, source counts at 0.1 %.
+            // Where the exact law expects one or two misses per thousand, one thousand trials cannot
+            // show the limit: receive-only at 0.5 and 1 %, source counts at 0.1 %.
             factor: match evidence {
-                Evidence::ReceiveOnly if rate < 0.01 => 4,
+                Evidence::ReceiveOnly if rate < 0.015 => 4,
                 _ if rate < 0.005 => 4,
                 _ => 1,
             },
@@ -445,13 +445,8 @@ mod tests {
             assert!(!rows.is_empty(), "{only}");
             for row in rows.iter().filter(|row| row.rate >= 0.005) {
                 assert_eq!(row.false_paths, 0, "{row:?}");
-                // A sequential alarm may come late, and a spine whose first close was lost tells
-                // nothing; how often is the row's own answer.
-                let late = match only {
-                    "sequential" => 8,
-                    "hop counts" => 2,
-                    _ => 0,
-                };
+                // A sequential alarm may come late; how late is the row's own answer.
+                let late = if only == "sequential" { 8 } else { 0 };
                 assert!(row.misses <= late, "{row:?}");
             }
         }

@@ -40,6 +40,13 @@ pub struct BenchRow {
     pub burst: u16,
     /// Lcores, each with a switch of its own.
     pub lcores: u32,
+    /// One switch on two lcores instead: one receives, the other owns the uplinks. The loop in C
+    /// beside it is on one.
+    #[serde(default)]
+    pub split: bool,
+    /// Flows that packets are of in turn.
+    #[serde(default)]
+    pub flows: u32,
     /// Whether the mempool had no cache.
     pub cold: bool,
     /// Millions of packets a second through the switches.
@@ -61,6 +68,15 @@ pub struct BenchRow {
     /// How the switches gained from all lcores, as a share of what the loop in C gained.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scaling_to_c_loop: Option<f64>,
+    /// Cycles for each packet of the same traffic when none of it is measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unmeasured_cycles_per_packet: Option<f64>,
+    /// What measuring adds to those, in percent: the median of neighbouring samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measuring_percent: Option<f64>,
+    /// The least and the largest of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measuring_percent_range: Option<[f64; 2]>,
     /// What was wrong with the run, if anything: then its figures mean nothing.
     #[serde(default)]
     pub problems: Vec<String>,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use config::BenchCase;
-use config::bench::{BURST, FRAME_BYTES, LCORES_MAX};
+use config::bench::{BURST, FLOWS, FRAME_BYTES, LCORES_MAX};
 
 /// Seconds of a sample.
 const SECONDS: f64 = 1.0;
@@ -17,6 +17,8 @@ const QUICK_SECONDS: f64 = 0.1;
 #[command(after_help = "\
 Example:
   spraycheck bench leaf-source --cold
+  spraycheck bench leaf-source --split
+  spraycheck bench --flows 4096
   spraycheck bench sim
   spraycheck bench --frame 64,1024,4096 --burst 8,32,64 --json bench.json
 
@@ -33,6 +35,12 @@ pub(crate) struct BenchArgs {
     /// Lcores, each with a switch of its own; above 1 their scaling is measured as well
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(LCORES_MAX)))]
     pub(crate) lcores: u32,
+    /// Leaf-source on two lcores instead: one receives and decides, the other owns the uplinks
+    #[arg(long, conflicts_with = "lcores")]
+    pub(crate) split: bool,
+    /// Flows that packets are of in turn, each between hosts of its own
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(i64::from(*FLOWS.start())..=i64::from(*FLOWS.end())))]
+    pub(crate) flows: u32,
     /// Bytes of a frame, without FCS; several by comma
     #[arg(long = "frame", value_name = "N", value_delimiter = ',', default_value = "64", value_parser = clap::value_parser!(u32).range(i64::from(*FRAME_BYTES.start())..=i64::from(*FRAME_BYTES.end())))]
     pub(crate) frames: Vec<u32>,

@@ -11,8 +11,8 @@ use crate::failure::{Failure, USAGE};
 
 /// Simulate a fabric with the very code of switch and host, or repeat an experiment of the paper.
 ///
-/// NAME is an experiment (`list` shows them), or `merge` to put the files of shards together; with
-/// `--scenario`, or neither, the fabric of the file and the flags is simulated. Exit code 0: exactly
+/// NAME is an experiment (`list` shows them), `merge` to put the files of shards together, or `report`
+/// to make Markdown of a folder of results; with `--scenario`, or neither, the fabric of the file and the flags is simulated. Exit code 0: exactly
 /// the links that lost packets were named; every claim of the experiment holds.
 #[derive(Args, Debug, Default)]
 #[command(
@@ -25,16 +25,17 @@ Examples:
   spraycheck sim noise --quick --csv noise.csv --plot noise.svg
   spraycheck sim size --shard 3/16 --json size-3.json
   spraycheck sim merge size-*.json --json size.json
+  spraycheck sim report results > docs/reproduction.md
 
-The result depends on settings and seed alone, not on --jobs, machine or speed."
+The JSON's elapsed_s and packet_hops_per_s are 0 unless --timing asks for them. The result depends on settings and seed alone, not on --jobs, machine or speed."
 )]
 pub(crate) struct SimArgs {
     #[command(subcommand)]
     pub(crate) trial: Option<Trial>,
-    /// An experiment, list or merge
+    /// An experiment, list, merge or report
     #[arg(value_name = "NAME")]
     pub(crate) name: Option<String>,
-    /// Files of shards, for merge
+    /// Files of shards, for merge; the folder, for report
     #[arg(value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// A fabric and what changes in it, from a file; flags go over its settings

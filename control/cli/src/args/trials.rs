@@ -17,6 +17,30 @@ pub(crate) enum Trial {
     Pmin(PminArgs),
     /// Sequential tests compared at the same false alarm rate
     Sequential(SequentialArgs),
+    /// Whether two runs of one fabric agree: of the testbed and of the simulator
+    Agree(AgreeArgs),
+}
+
+/// Compare two results of `testbed` or `sim`: the links that they name, and of every path the share
+/// of packets that arrived, within what chance allows.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck testbed --fail 'leaf3>spine5:drop=0.005' --json testbed.json
+  spraycheck sim --fail 'leaf3>spine5:drop=0.005' --json model.json
+  spraycheck sim agree testbed.json model.json
+
+Exit code 1: they do not.")]
+pub(crate) struct AgreeArgs {
+    /// One result
+    #[arg(value_name = "FILE")]
+    pub(crate) one: PathBuf,
+    /// The other
+    #[arg(value_name = "FILE")]
+    pub(crate) other: PathBuf,
+    /// Probability that runs which are alike are told apart
+    #[arg(long, value_name = "P", default_value_t = 1e-4)]
+    pub(crate) alpha: f64,
 }
 
 /// Measure error rates of one leaf pair: every row names its packets per spine beforehand, and its

@@ -22,6 +22,7 @@ pub(super) struct Answer<'a> {
     rows: &'a Rows,
     seeds: Vec<u64>,
     partial: bool,
+    quick: bool,
     packet_hops: u64,
     elapsed_s: f64,
     packet_hops_per_s: f64,
@@ -42,7 +43,7 @@ pub(super) struct Shard {
 }
 
 /// What `list` prints.
-pub(super) fn list() -> Result<ExitCode, Failure> {
+pub(super) fn list(args: &SimArgs) -> Result<ExitCode, Failure> {
     let row = |experiment: &Experiment| -> Map<String, Value> {
         let cells = [
             ("name", experiment.name),
@@ -54,9 +55,13 @@ pub(super) fn list() -> Result<ExitCode, Failure> {
             .into_iter()
             .collect()
     };
-    output::print(&table::render(
-        &EXPERIMENTS.iter().map(row).collect::<Vec<_>>(),
-    ))?;
+    let rows: Vec<_> = EXPERIMENTS.iter().map(row).collect();
+    if let Some(path) = &args.json {
+        output::write_json(path, &rows)?;
+    }
+    if !output::is_stdout(args.json.as_deref()) {
+        output::print(&table::render(&rows))?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
@@ -66,7 +71,7 @@ pub(super) fn find(name: &str) -> Result<&'static Experiment, Failure> {
         let message = match config::error::nearest(name, names.clone()) {
             Some(meant) => format!("there is no experiment \"{name}\"; did you mean \"{meant}\"?"),
             None => format!(
-                "there is no experiment \"{name}\"; there are {}, list and merge",
+                "there is no experiment \"{name}\"; there are {}, list, merge and report",
                 names.collect::<Vec<_>>().join(", ")
             ),
         };
@@ -181,6 +186,7 @@ pub(super) fn tell(
                 .map(|n| settings.first_seed + n)
                 .collect(),
             partial,
+            quick: settings.quick,
             packet_hops: hops,
             elapsed_s: elapsed_s.unwrap_or(0.0),
             packet_hops_per_s: elapsed_s.map_or(0.0, |elapsed_s| hops as f64 / elapsed_s),

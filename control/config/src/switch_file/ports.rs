@@ -6,9 +6,12 @@ use std::fmt::Display;
 use std::hash::Hash;
 
 use packet::MacAddr;
+use pipeline::busy::PORTS_MAX;
+use pipeline::fault::Fault;
 use pipeline::{HostConfig, Peer, PortConfig, PortKind, Role};
 
 use super::device::Device;
+use super::faults;
 use super::port::{address, check_mac, check_name, kind, mtu, peer_mac, rate};
 use super::raw;
 use super::trunk::Trunks;
@@ -24,6 +27,7 @@ pub(super) struct Ports {
     pub(super) ports: Vec<PortConfig>,
     pub(super) devices: Vec<Option<Device>>,
     pub(super) vlans: Vec<Option<u16>>,
+    pub(super) faults: Vec<Vec<Fault>>,
     pub(super) hosts: Vec<HostConfig>,
 }
 
@@ -65,8 +69,16 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         ports: Vec::new(),
         devices: Vec::new(),
         vlans: Vec::new(),
+        faults: Vec::new(),
         hosts: Vec::new(),
     };
+    if raw.port.len() > PORTS_MAX {
+        let message = format!(
+            "{} ports are more than the {PORTS_MAX} of a switch; spread its hosts over more leaves",
+            raw.port.len()
+        );
+        return Err(ConfigError::new("port", message));
+    }
     for (index, port) in raw.port.iter().enumerate() {
         let key = |field: &str| format!("port[{index}].{field}");
         check_name(&port.name, &key("name"))?;
@@ -114,6 +126,7 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
         });
         result.devices.push(device);
         result.vlans.push(port.vlan);
+        result.faults.push(faults::read(&port.faults, index)?);
     }
     check_links(raw, role, &result.ports)?;
     if result.hosts.len() > HOSTS_MAX {

@@ -6,7 +6,7 @@ use std::fmt;
 use packet::MacAddr;
 use serde::{Deserialize, Deserializer};
 
-use crate::choice::{Announce, Mark, PathTest, Preset, Spray, Tie};
+use crate::choice::{Announce, Evidence, Mark, PathTest, Preset, Spray, Tie};
 use crate::quantity::{Bytes, Probability, Rate, Time, text};
 
 #[derive(Deserialize, Debug)]
@@ -63,6 +63,8 @@ pub(super) struct Port {
     pub(super) hosts: Vec<Host>,
     #[serde(default)]
     pub(super) prefixes: Vec<String>,
+    #[serde(default)]
+    pub(super) faults: Vec<String>,
 }
 
 #[derive(Deserialize, Debug)]
@@ -141,6 +143,7 @@ pub(super) struct Measurement {
     pub(super) row: Option<Time>,
     pub(super) announce: Option<Announce>,
     pub(super) test: Option<PathTest>,
+    pub(super) evidence: Option<Evidence>,
     pub(super) spine_packets: Option<u64>,
     pub(super) silence: Option<Time>,
     pub(super) counter_bits: Option<u32>,

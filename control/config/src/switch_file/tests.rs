@@ -102,6 +102,61 @@ fn windows_follow_from_who_announces_and_how_it_is_tested() {
     assert_eq!(plan("host", "fixed").0.spine_packets, 0);
 }
 
+/// Goal: what a port injects is read, shown and limited to what can be done to a device.
+#[test]
+fn ports_inject_what_a_device_can_suffer() {
+    let with = |faults: &str| {
+        let uplink = "peer = \"spine2\"";
+        parse(&LEAF.replace(uplink, &format!("{uplink}\nfaults = [{faults}]")))
+    };
+    let spec = with("\"drop=2%\", \"match=17:+3,action=ecn\"").unwrap();
+    assert_eq!(spec.faults[3][0], Fault::Drop(0.02));
+    assert_eq!(spec.faults.iter().map(Vec::len).sum::<usize>(), 2);
+    let shown = crate::check::switch(&spec);
+    assert!(shown.contains("drop=0.02 of what up2 sends"), "{shown}");
+    for (wrong, message) in [
+        ("\"drop=2\"", "port[3].faults[0]: "),
+        (
+            "\"drop=0.1\", \"delay=1ms\"",
+            "port[3].faults[1]: \"delay=1ms\" cannot be done to a device; take drop, burst or match",
+        ),
+        ("\"down\"", "drop=1 is a black hole"),
+        ("\"corrupt=0.1\"", "cannot be done to a device"),
+        ("\"match=17:+3,action=corrupt\"", "cannot be done"),
+    ] {
+        let error = with(wrong).unwrap_err().to_string();
+        assert!(error.contains(message), "{wrong}: {error}");
+    }
+}
+
+/// Goal: evidence is what the file says, with the P_min that it needs, and fits protocol and test.
+#[test]
+fn evidence_fits_protocol_and_test() {
+    let with = |evidence: &str| {
+        let said = format!("evidence = \"{evidence}\"");
+        LEAF.replace("evidence = \"source-counts\"", &said)
+    };
+    for evidence in [
+        Evidence::ReceiveOnly,
+        Evidence::SourceCounts,
+        Evidence::HopCounts,
+    ] {
+        let rules = parse(&with(&evidence.to_string())).unwrap().rules();
+        assert_eq!(rules.evidence, evidence.into());
+        assert_eq!(rules, rules.with_evidence(rules.evidence));
+    }
+    let sequential = with("receive-only").replace("test = \"fixed\"", "test = \"sequential\"");
+    let error = parse(&sequential).unwrap_err().to_string();
+    assert!(
+        error.contains("measurement.evidence: receive-only does not say"),
+        "{error}"
+    );
+    assert_eq!(parse(SPINE).unwrap().evidence, Evidence::ReceiveOnly);
+    let paper = SPINE.replace("\"paper\"", "\"paper\"\nevidence = \"hop-counts\"");
+    let error = parse(&paper).unwrap_err().to_string();
+    assert!(error.contains("hop-counts needs the closes"), "{error}");
+}
+
 /// Goal: a spine on devices gives the EAL line of those devices, and the paper's protocol its way.
 #[test]
 fn a_spine_is_resolved() {
@@ -245,6 +300,16 @@ fn wrong_leaves_are_explained() {
             "mac = \"02:00:00:00:00:11\"",
             "mac = \"03:00:00:00:00:11\"",
             "port[2].mac: 03:00:00:00:00:11 is no address of one station",
+        ),
+        (
+            "peer_mac = \"02:00:01:00:01:00\"",
+            "peer_mac = \"33:33:00:00:00:01\"",
+            "port[2].peer_mac: 33:33:00:00:00:01 is no address of one station",
+        ),
+        (
+            "{ address = \"fd77::1\"",
+            "{ address = \"fd77::9\", mac = \"ff:ff:ff:ff:ff:ff\" }, { address = \"fd77::1\"",
+            "port[0].hosts[1].mac: ff:ff:ff:ff:ff:ff is no address of one station",
         ),
         (
             "mac = \"02:00:00:00:00:11\"",
@@ -524,4 +589,31 @@ impl pipeline::Token for NoPacket {
     fn wire_len(&self) -> u32 {
         0
     }
+}
+
+/// Goal: a switch has as many ports as its sets of ports hold, and the message says how many.
+#[test]
+fn ports_beyond_the_most_are_refused() {
+    let host = |n: usize| {
+        format!(
+            "[[port]]\nname = \"h{n}\"\nkind = \"host\"\nmac = \"02:01:00:00:{:02x}:{:02x}\"\nrate = \"1Gbps\"\n\
+             hosts = [{{ address = \"10.77.{}.{}\" }}]\n",
+            n >> 8,
+            n & 255,
+            64 + (n >> 8),
+            n & 255
+        )
+    };
+    let most = 1024 - LEAF.matches("[[port]]").count();
+    let with = |count: usize| {
+        let ports: String = (0..count).map(host).collect();
+        parse(&LEAF.replacen("[[route]]", &format!("{ports}[[route]]"), 1))
+    };
+    let error = with(most + 1).unwrap_err().to_string();
+    assert!(
+        error.contains("port: 1025 ports are more than the 1024 of a switch"),
+        "{error}"
+    );
+    let spec = with(most).map(|spec| spec.config.ports.len());
+    assert_eq!(spec.map_err(|error| error.to_string()), Ok(1024));
 }

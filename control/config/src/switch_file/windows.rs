@@ -4,11 +4,39 @@ use pipeline::WindowPlan;
 
 use super::raw;
 use super::settings::within;
-use crate::choice::{Announce, PathTest, Preset};
+use crate::choice::{Announce, Evidence, PathTest, Preset};
 use crate::error::ConfigError;
 use crate::fabric::silence_of;
 use crate::quantity::Time;
 use crate::testbed::SEQUENTIAL_PACKETS;
+
+/// What paths are judged by.
+pub(super) fn evidence(switch: &raw::Switch) -> Result<Evidence, ConfigError> {
+    let raw = &switch.measurement;
+    let is_paper = raw.protocol == Some(Preset::Paper);
+    let default = if is_paper {
+        Evidence::ReceiveOnly
+    } else {
+        Evidence::SourceCounts
+    };
+    let evidence = raw.evidence.unwrap_or(default);
+    let refuse =
+        |message: String| Err(ConfigError::new("measurement.evidence".to_owned(), message));
+    if is_paper && evidence != Evidence::ReceiveOnly {
+        return refuse(format!(
+            "{evidence} needs the closes that the paper's protocol does not send; leave it \
+             receive-only, or take protocol default"
+        ));
+    }
+    if raw.test == Some(PathTest::Sequential) && evidence == Evidence::ReceiveOnly {
+        return refuse(
+            "receive-only does not say what was sent, and the sequential test needs to know; take \
+             source-counts or hop-counts, or test fixed"
+                .to_owned(),
+        );
+    }
+    Ok(evidence)
+}
 
 pub(super) fn plan(
     switch: &raw::Switch,
@@ -54,7 +82,8 @@ pub(super) fn plan(
         (None, PathTest::Fixed, Announce::Host) => 0,
         (None, PathTest::Fixed, Announce::Window | Announce::Mixed) => {
             let (leaves, spines) = (switch.fabric.leaves, switch.fabric.spines);
-            detector::Rules::new(detector::Fabric { leaves, spines }).p_min
+            let rules = detector::Rules::new(detector::Fabric { leaves, spines });
+            rules.with_evidence(evidence(switch)?.into()).p_min
         }
     };
     let silence = raw

@@ -1,25 +1,11 @@
-//! From trials to a row: rates with exact intervals, and whether the claim holds.
+//! From trials to a row: rates with exact intervals, at a sensitivity that other seeds have fixed.
 
 use detector::tails::clopper_pearson;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+use super::claim::{Answer, Claim, Seen, answer};
 use super::{Cell, Trial, works};
-
-/// What a claim is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Claim {
-    /// One threshold tells all failed paths from all healthy ones.
-    Separable,
-    /// No threshold does.
-    Inseparable,
-    /// The standard deviation of a count, in sqrt(lambda), is this.
-    NoiseIs(f64),
-    /// It is below this.
-    NoiseBelow(f64),
-    /// No packet comes further behind than this.
-    BehindAtMost(u64),
-}
 
 /// A row of an experiment.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,7 +25,8 @@ pub struct Row {
     pub fnr_ci95: [f64; 2],
     /// Paths of both kinds.
     pub paths: [u64; 2],
-    /// The threshold lambda - s*sqrt(lambda) at which both are told apart best.
+    /// s of the threshold lambda - s*sqrt(lambda): the one that was best on calibration seeds, before
+    /// these trials.
     pub s: Option<f64>,
     /// Standard deviation of the counts of healthy paths, in sqrt(lambda).
     pub noise: f64,
@@ -72,76 +59,72 @@ pub type Rows = Vec<Row>;
 /// The rows of cells, from their trials by number; cells without any are left out.
 pub fn rows(cells: &[Cell], first_seed: u64, trials: &[(usize, Trial)]) -> Rows {
     let works = works(cells, first_seed);
-    let mut of_cells: Vec<Vec<&Trial>> = vec![Vec::new(); cells.len()];
+    let mut of_cells: Vec<[Vec<&Trial>; 2]> = vec![Default::default(); cells.len()];
     for (index, trial) in trials {
         if let Some(work) = works.get(*index) {
-            of_cells[work.cell].push(trial);
+            of_cells[work.cell][usize::from(work.is_calibration)].push(trial);
         }
     }
     let of_cells = cells.iter().zip(&of_cells);
-    let of_cells = of_cells.filter(|(_, trials)| !trials.is_empty());
-    of_cells.map(|(cell, trials)| row(cell, trials)).collect()
+    let of_cells = of_cells.filter(|(_, [trials, _])| !trials.is_empty());
+    of_cells
+        .map(|(cell, [trials, calibration])| row(cell, trials, calibration))
+        .collect()
 }
 
-fn row(cell: &Cell, trials: &[&Trial]) -> Row {
-    let all = |of: fn(&Trial) -> &Vec<f64>| -> Vec<f64> {
-        trials
-            .iter()
-            .flat_map(|trial| of(trial).iter().copied())
-            .collect()
-    };
-    let (healthy, failed) = (all(|trial| &trial.healthy), all(|trial| &trial.failed));
-    let s = (!failed.is_empty()).then(|| best(&healthy, &failed));
+fn all(trials: &[&Trial], of: fn(&Trial) -> &Vec<f64>) -> Vec<f64> {
+    let values = trials.iter().flat_map(|trial| of(trial).iter().copied());
+    values.collect()
+}
+
+fn row(cell: &Cell, trials: &[&Trial], calibration: &[&Trial]) -> Row {
+    let (healthy, failed) = (all(trials, |t| &t.healthy), all(trials, |t| &t.failed));
+    let calibrated = (
+        all(calibration, |t| &t.healthy),
+        all(calibration, |t| &t.failed),
+    );
+    let s = (!calibrated.1.is_empty()).then(|| best(&calibrated.0, &calibrated.1));
     let at = s.unwrap_or(f64::INFINITY);
-    let wrong = healthy.iter().filter(|&&z| z > at).count() as u64;
-    let missed = failed.iter().filter(|&&z| z <= at).count() as u64;
-    let paths = [healthy.len() as u64, failed.len() as u64];
-    let rate = |hits: u64, of: u64| hits as f64 / of.max(1) as f64;
-    let noise = (healthy.iter().map(|z| z * z).sum::<f64>() / paths[0].max(1) as f64).sqrt();
-    let behind_max = trials
-        .iter()
-        .map(|trial| trial.behind_max)
-        .max()
-        .unwrap_or(0);
-    // Of a standard deviation from n values: s/sqrt(2n), twice.
-    let spread = 2.0 * noise / (2.0 * paths[0].max(1) as f64).sqrt();
-    let is_apart = wrong + missed == 0;
-    let apart = || {
-        let most = healthy.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let least = failed.iter().copied().fold(f64::INFINITY, f64::min);
-        format!("healthy paths lack up to {most:.2} sqrt(lambda), failed ones {least:.2} at least")
+    let mut errors = match s {
+        Some(_) => [
+            healthy.iter().filter(|&&z| z > at).count() as u64,
+            failed.iter().filter(|&&z| z <= at).count() as u64,
+        ],
+        None => [0, 0],
     };
-    let sigma = || format!("{noise:.3} sqrt(lambda) +- {spread:.3}");
-    let (value, measured, holds) = match cell.claim {
-        Claim::Separable => (
-            rate(wrong, paths[0]) + rate(missed, paths[1]),
-            apart(),
-            is_apart,
-        ),
-        Claim::Inseparable => (
-            rate(wrong, paths[0]) + rate(missed, paths[1]),
-            apart(),
-            !is_apart,
-        ),
-        Claim::NoiseIs(wanted) => (noise, sigma(), (noise - wanted).abs() <= spread.max(0.02)),
-        Claim::NoiseBelow(bound) => (noise, sigma(), noise + spread < bound),
-        Claim::BehindAtMost(bound) => (
-            behind_max as f64,
-            format!("at most {behind_max} packets"),
-            behind_max <= bound,
-        ),
+    let mut paths = [healthy.len() as u64, failed.len() as u64];
+    let square = healthy.iter().map(|z| z * z).sum::<f64>();
+    let seen = Seen {
+        trials,
+        healthy: &healthy,
+        failed: &failed,
+        errors,
+        noise: (square / paths[0].max(1) as f64).sqrt(),
     };
+    let Answer {
+        value,
+        measured,
+        holds,
+    } = answer(cell.claim, &seen);
+    if let Claim::Always(_) | Claim::Named = cell.claim {
+        // Runs, not paths, are right or wrong.
+        let bad = |wrong: fn(&&&Trial) -> bool| trials.iter().filter(wrong).count() as u64;
+        let missed = bad(|trial| trial.figures.first() != Some(&1.0));
+        let wrongly = bad(|trial| trial.figures.get(3).is_some_and(|&wrong| wrong > 0.0));
+        (errors, paths) = ([wrongly, missed], [trials.len() as u64; 2]);
+    }
+    let rate = |index: usize| errors[index] as f64 / paths[index].max(1) as f64;
     Row {
         parameters: cell.parameters.clone(),
         trials: trials.len() as u64,
-        fpr: rate(wrong, paths[0]),
-        fpr_ci95: clopper_pearson(wrong, paths[0], 0.95),
-        fnr: rate(missed, paths[1]),
-        fnr_ci95: clopper_pearson(missed, paths[1], 0.95),
+        fpr: rate(0),
+        fpr_ci95: clopper_pearson(errors[0], paths[0], 0.95),
+        fnr: rate(1),
+        fnr_ci95: clopper_pearson(errors[1], paths[1], 0.95),
         paths,
         s,
-        noise,
-        behind_max,
+        noise: seen.noise,
+        behind_max: seen.behind_max(),
         value,
         claimed: cell.claimed.clone(),
         measured,

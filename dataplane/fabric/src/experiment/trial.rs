@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use config::{
-    Bytes, Change, Evidence, FaultList, LinkList, Mark, Rate, SimConfig, Spray, TestbedConfig, Tie,
-    Time, Traffic, Workload,
+    Announce, Bytes, Change, Dcqcn, Evidence, FaultList, LinkList, Mark, Rate, SimConfig, Spray,
+    TestbedConfig, Tie, Time, Traffic, Workload,
 };
-use detector::{LeafId, Link, SpineId};
+use detector::{LeafId, SpineId};
 use serde::{Deserialize, Serialize};
 
 use crate::build::SimError;
@@ -36,6 +36,9 @@ pub struct Trial {
     pub congestion: u64,
     /// Link traversals.
     pub hops: u64,
+    /// What else the experiment measures; which, its claim says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub figures: Vec<f64>,
 }
 
 /// Traffic that begins beside the measured flow.
@@ -48,7 +51,7 @@ pub(crate) struct Other {
 }
 
 /// Two leaves that send to each other over `spines`: a slice of a fabric of as many leaves. Leaf 0
-/// has the faults.
+/// has the faults. Or an incast: leaves 1 and on send to the host of leaf 0, and leaf 1 has them.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) spines: u16,
@@ -65,6 +68,16 @@ pub(crate) struct Setup {
     /// So many uplinks of leaf 0, the last ones, are known failures.
     pub(crate) disabled: u16,
     pub(crate) other: Option<Other>,
+    /// What a path's deficit is counted against: lambda, or what was sent over it.
+    pub(crate) evidence: Evidence,
+    /// The packets come as so many flows, one after another.
+    pub(crate) parts: u32,
+    /// Queues mark congestion, and hosts heed it so.
+    pub(crate) dcqcn: Option<Dcqcn>,
+    /// Leaves of an incast that send; 0 for a pair.
+    pub(crate) senders: u16,
+    /// Whether switches are told of flows, and so measure them.
+    pub(crate) is_announced: bool,
 }
 
 impl Setup {
@@ -81,16 +94,26 @@ impl Setup {
             faults: 0,
             disabled: 0,
             other: None,
+            evidence: Evidence::ReceiveOnly,
+            parts: 1,
+            dcqcn: None,
+            senders: 0,
+            is_announced: true,
         }
     }
 
-    fn config(&self, seed: u64) -> Result<SimConfig, SimError> {
+    /// The leaf whose uplinks are bad.
+    fn bad_leaf(&self) -> u16 {
+        u16::from(self.senders > 0)
+    }
+
+    pub(crate) fn config(&self, seed: u64) -> Result<SimConfig, SimError> {
         let base = TestbedConfig::resolve(None, SimConfig::base())?;
         let usable = u64::from(self.spines - self.disabled);
         let hosts_bps = f64::from(self.hosts) * HOST_BPS as f64;
         let link_bps = (hosts_bps / (f64::from(self.spines) * self.load)).round() as u64;
         let faults: Vec<String> = (0..self.faults)
-            .map(|spine| format!("leaf0>spine{spine}:drop={}", self.drop))
+            .map(|spine| format!("leaf{}>spine{spine}:drop={}", self.bad_leaf(), self.drop))
             .collect();
         let disabled: Vec<String> = (self.spines - self.disabled..self.spines)
             .map(|spine| format!("leaf0-spine{spine}"))
@@ -100,14 +123,23 @@ impl Setup {
             config::ConfigError::new("faults", error.to_string())
         };
         let testbed = TestbedConfig {
-            leaves: self.spines.max(2),
+            leaves: match self.senders {
+                0 => self.spines.max(2),
+                senders => senders + 1,
+            },
             spines: self.spines,
             hosts_per_leaf: self.hosts,
             link_rate: Rate::new(link_bps),
             host_rate: Rate::new(HOST_BPS),
-            workload: Workload::Pairs,
-            bytes: Bytes::new(self.packets_per_spine * usable * MTU),
+            workload: match self.senders {
+                0 => Workload::Pairs,
+                _ => Workload::Incast,
+            },
+            bytes: Bytes::new(self.packets_per_spine * usable * MTU / u64::from(self.parts)),
+            iterations: self.parts,
             qps: 1,
+            ecn: self.dcqcn.is_some(),
+            dcqcn: self.dcqcn,
             spray: self.spray,
             tie: self.tie,
             mark: self.mark,
@@ -130,9 +162,30 @@ impl Setup {
             };
             (Time::new(1000 * other.at_us), Change::Start(traffic))
         });
+        let mut changes: Vec<(Time, Change)> = other.into_iter().collect();
+        let mut testbed = testbed;
+        if !self.is_announced {
+            // The same flows, of which no switch is told.
+            let traffic = Traffic {
+                workload: testbed.workload,
+                bytes: testbed.bytes,
+                qps: 1,
+                iterations: self.parts,
+                announced: false,
+            };
+            changes.insert(0, (Time::new(0), Change::Start(traffic)));
+            testbed.workload = Workload::Idle;
+            debug_assert!(
+                testbed.announce == Announce::Host,
+                "or leaves look for flows"
+            );
+        }
         Ok(SimConfig {
-            slice: vec![LeafId(0), LeafId(1)],
-            changes: other.into_iter().collect(),
+            slice: match self.senders {
+                0 => vec![LeafId(0), LeafId(1)],
+                _ => Vec::new(),
+            },
+            changes,
             ..SimConfig::of(testbed)
         })
     }
@@ -142,21 +195,10 @@ impl Setup {
         seed: u64,
         watch: &mut dyn FnMut(&Status) -> Option<Ending>,
     ) -> Result<Option<Trial>, SimError> {
-        let config = self.config(seed)?;
-        let mut engine = Engine::new(&config)?;
-        if engine.run(watch) != Ending::Done {
+        let Some(engine) = run(&self.config(seed)?, watch)? else {
             return Ok(None);
-        }
-        engine.end();
+        };
         let account = engine.account();
-        let is_conserved = account.links_conserved
-            && account.leaked == 0
-            && account.host_errors == 0
-            && account.switches.iter().all(|(_, _, holds)| *holds);
-        assert!(
-            is_conserved,
-            "packets are unaccounted for, seed {seed} of {self:?}: {account:?}"
-        );
         let mut trial = Trial {
             hops: engine.hops(),
             behind_max: engine.behind_max(),
@@ -169,28 +211,60 @@ impl Setup {
 
     /// Adds up all windows of each pair of leaves.
     fn read(&self, engine: &Engine, trial: &mut Trial) {
-        let mut sums: BTreeMap<(LeafId, LeafId, SpineId), (f64, u64)> = BTreeMap::new();
+        let mut sums: BTreeMap<(LeafId, LeafId, SpineId), (f64, f64)> = BTreeMap::new();
         for verdict in engine.core().verdicts() {
             let window = &verdict.window;
             trial.congestion += window.congestion_dropped.iter().sum::<u64>();
-            for (&spine, &count) in window.usable.iter().zip(&window.counts) {
+            for (place, (&spine, &count)) in window.usable.iter().zip(&window.counts).enumerate() {
+                let sent = match (self.evidence, &window.sent) {
+                    (Evidence::ReceiveOnly, _) | (_, None) => None,
+                    (_, Some(sent)) => {
+                        Some(sent[place].saturating_sub(window.congestion_dropped[place]))
+                    }
+                };
+                let expected = sent.map_or(verdict.lambda, |sent| sent as f64);
                 let sum = sums.entry((window.src, window.dst, spine)).or_default();
-                sum.0 += verdict.lambda;
-                sum.1 += count;
+                sum.0 += expected;
+                sum.1 += count as f64;
             }
         }
-        for ((src, _, spine), (lambda, count)) in sums {
-            if lambda <= 0.0 {
+        for ((src, _, spine), (expected, count)) in sums {
+            if expected <= 0.0 {
                 continue;
             }
-            let deficit = (lambda - count as f64) / lambda.sqrt();
-            let up = Link::Up { leaf: src, spine };
-            let is_failed = src == LeafId(0) && spine.0 < self.faults && self.drop > 0.0;
-            debug_assert!(up.leaf() == src);
-            match is_failed {
-                true => trial.failed.push(deficit),
+            let deficit = (expected - count) / expected.sqrt();
+            let is_bad = src.0 == self.bad_leaf() && spine.0 < self.faults && self.drop > 0.0;
+            match is_bad {
+                true => {
+                    trial.failed.push(deficit);
+                    trial.figures = vec![expected];
+                }
                 false => trial.healthy.push(deficit),
             }
         }
     }
+}
+
+/// Runs a simulation to its end and judges what is left; `None` if it was stopped. What is not
+/// accounted for ends the command.
+pub(super) fn run(
+    config: &SimConfig,
+    watch: &mut dyn FnMut(&Status) -> Option<Ending>,
+) -> Result<Option<Engine>, SimError> {
+    let mut engine = Engine::new(config)?;
+    if engine.run(watch) != Ending::Done {
+        return Ok(None);
+    }
+    engine.end();
+    let account = engine.account();
+    let is_conserved = account.links_conserved
+        && account.leaked == 0
+        && account.host_errors == 0
+        && account.switches.iter().all(|(_, _, holds)| *holds);
+    let seed = config.testbed.seed;
+    assert!(
+        is_conserved,
+        "packets are unaccounted for, seed {seed} of {config:?}: {account:?}"
+    );
+    Ok(Some(engine))
 }

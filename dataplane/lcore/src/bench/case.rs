@@ -1,7 +1,9 @@
 //! The switches that are measured, the frames they receive, and what their counters must say.
 //!
-//! One flow from a host of one leaf to a host of another, measured from its first packet to the
-//! end of the run: every packet of it is marked, counted and carried in the highest priority.
+//! Flows from hosts of one leaf to hosts of another, whose packets come in turn; by default one. Its
+//! leaf measures the first of them from its first packet to the end of the run: every packet of it is
+//! marked and carried in the highest priority. Behind the uplinks all of them are marked and counted,
+//! as if each came from a leaf of its own.
 
 use config::BenchCase;
 use packet::bth::{self, BthFields, MARK};
@@ -18,12 +20,15 @@ use pipeline::{
 pub const FANOUT: u16 = 8;
 /// Ports of a switch: as many as a leaf with one host has.
 pub const PORTS: usize = 9;
-/// Flows of the plain case, told by their source port: enough for a hash to use all uplinks.
+/// Flows of the plain case at least, told by their source port: enough for a hash to use all uplinks.
 const PLAIN_FLOWS: u32 = 64;
 /// What can never be the bottleneck: 4096-byte frames would leave at 300 million a second.
 const RATE_BPS: u64 = 10_000_000_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
-const QPN: Qpn = Qpn(0x17);
+/// The destination QP of the first flow; others follow.
+const QPN: u32 = 0x17;
+/// Hosts that flows are between: a pair of addresses for each, as RSS would spread them.
+const HOSTS: u32 = 250;
 /// An even number, so that its colour is the mark's bit alone.
 const EPOCH: u32 = 2;
 /// The flow never ends: it is followed round its PSNs.
@@ -52,7 +57,8 @@ pub fn outputs(case: BenchCase) -> std::ops::Range<usize> {
 ///
 /// # Errors
 /// None: what is parsed is written here.
-pub fn switch(case: BenchCase, frame: u32, seed: u64) -> Result<SwitchConfig, String> {
+pub fn switch(case: BenchCase, frame: u32, flows: u32, seed: u64) -> Result<SwitchConfig, String> {
+    let hosts: u32 = flows.min(HOSTS);
     let is_spine = case == BenchCase::Spine;
     let kind = |port: u16| match (is_spine, port) {
         (true, leaf) => PortKind::Fabric(Peer::Leaf(LeafId(leaf))),
@@ -70,10 +76,10 @@ pub fn switch(case: BenchCase, frame: u32, seed: u64) -> Result<SwitchConfig, St
         .collect::<Result<_, String>>()?;
     if !is_spine {
         routes.remove(0);
-        routes.push(Route {
-            prefix: Prefix::host(host(0)),
-            next: NextHop::Host(0),
-        });
+        routes.extend((0..hosts).map(|flow| Route {
+            prefix: Prefix::host(local(flow)),
+            next: NextHop::Host(flow as u16),
+        }));
     }
     Ok(SwitchConfig {
         role: match is_spine {
@@ -94,11 +100,13 @@ pub fn switch(case: BenchCase, frame: u32, seed: u64) -> Result<SwitchConfig, St
             .collect(),
         hosts: match is_spine {
             true => Vec::new(),
-            false => vec![HostConfig {
-                address: host(0),
-                mac: Some(peer_mac(0)),
-                port: 0,
-            }],
+            false => (0..hosts)
+                .map(|flow| HostConfig {
+                    address: local(flow),
+                    mac: Some(peer_mac(0)),
+                    port: 0,
+                })
+                .collect(),
         },
         routes,
         message_port: packet::message::DEFAULT_PORT,
@@ -131,9 +139,9 @@ pub fn switch(case: BenchCase, frame: u32, seed: u64) -> Result<SwitchConfig, St
     })
 }
 
-/// The frame that buffer number `buffer` brings in, in `len` bytes.
-pub fn frame(case: BenchCase, buffer: u32, len: usize) -> Vec<u8> {
-    let (source, destination) = addresses(case);
+/// A frame of flow number `flow` in `len` bytes; behind the uplinks marked, if it is measured.
+pub fn frame(case: BenchCase, flow: u32, len: usize, is_measured: bool) -> Vec<u8> {
+    let (source, destination) = addresses(case, flow);
     let mut frame = vec![0; len];
     let input = input(case);
     ethernet::set_addresses(&mut frame, own_mac(input), peer_mac(input));
@@ -150,7 +158,7 @@ pub fn frame(case: BenchCase, buffer: u32, len: usize) -> Vec<u8> {
     };
     ip::write(&mut frame[ethernet::HEADER_LEN..], &fields);
     let (from, to) = match case {
-        BenchCase::PlainIp => (0xc000 + (buffer % PLAIN_FLOWS) as u16, 9),
+        BenchCase::PlainIp => (0xc000 + (flow % (1 << 14)) as u16, 9),
         BenchCase::LeafSource | BenchCase::LeafDestination | BenchCase::Spine => {
             (0xc000, ROCE_PORT)
         }
@@ -159,29 +167,46 @@ pub fn frame(case: BenchCase, buffer: u32, len: usize) -> Vec<u8> {
     ip::write_udp(&mut frame[udp..], from, to, udp_payload);
     let fields = BthFields {
         opcode: Opcode::WRITE_MIDDLE,
-        destination_qp: QPN,
+        destination_qp: Qpn(QPN + flow),
         psn: Psn::new(0),
         ack_req: false,
         pad: 0,
     };
     bth::write(&mut frame[ETHERNET_IP_UDP..], &fields);
-    if matches!(case, BenchCase::LeafDestination | BenchCase::Spine) {
+    if is_measured && matches!(case, BenchCase::LeafDestination | BenchCase::Spine) {
         frame[ETHERNET_IP_UDP + bth::RESV8A] |= MARK;
     }
     frame
 }
 
-/// The message that begins the measurement, if the case has one.
-pub fn open(case: BenchCase) -> Option<Vec<u8>> {
-    message(case, MessageKind::Open, 0)
+/// Flows whose packets differ when `flows` are asked for.
+pub fn flows(case: BenchCase, flows: u32) -> u32 {
+    match case {
+        BenchCase::PlainIp => flows.max(PLAIN_FLOWS),
+        BenchCase::LeafSource | BenchCase::LeafDestination | BenchCase::Spine => flows,
+    }
+}
+
+/// How many of `flows` are measured: one by its source, all behind the uplinks.
+pub fn measured(case: BenchCase, flows: u32) -> u32 {
+    match case {
+        BenchCase::PlainIp => 0,
+        BenchCase::LeafSource => 1,
+        BenchCase::LeafDestination | BenchCase::Spine => flows,
+    }
+}
+
+/// The message that begins the measurement of a flow, if the case has one.
+pub fn open(case: BenchCase, flow: u32) -> Option<Vec<u8>> {
+    message(case, flow, MessageKind::Open, 0)
 }
 
 /// The message that ends it at a spine, and takes the spine's counts along.
 pub fn close(case: BenchCase) -> Option<Vec<u8>> {
-    message(case, MessageKind::Close, FLAG_COUNTS | FLAG_HOP_ROOM)
+    message(case, 0, MessageKind::Close, FLAG_COUNTS | FLAG_HOP_ROOM)
 }
 
-fn message(case: BenchCase, kind: MessageKind, flags: u32) -> Option<Vec<u8>> {
+fn message(case: BenchCase, flow: u32, kind: MessageKind, flags: u32) -> Option<Vec<u8>> {
     let is_of_host = match case {
         BenchCase::PlainIp => return None,
         BenchCase::LeafSource => true,
@@ -194,17 +219,17 @@ fn message(case: BenchCase, kind: MessageKind, flags: u32) -> Option<Vec<u8>> {
         } else {
             flags | FLAG_SWITCH
         },
-        destination_qp: QPN,
+        destination_qp: Qpn(QPN + flow),
         first_psn: Psn::new(0),
         mtu_bytes: 4096,
         packets: PACKETS,
         bytes: 0,
-        flow_id: 1,
+        flow_id: 1 + u64::from(flow),
         fanout: if is_of_host { 0 } else { FANOUT },
         repetition: 0,
         epoch: if is_of_host { 0 } else { EPOCH },
     };
-    let data = frame(case, 0, 64);
+    let data = frame(case, flow, 64, true);
     let port = packet::message::DEFAULT_PORT;
     let dress = Dress::of(&data, &packet::parse(&data, data.len(), port).ok()?);
     let len = packet::message::message_len(usize::from(header.fanout), header.flags);
@@ -215,15 +240,23 @@ fn message(case: BenchCase, kind: MessageKind, flags: u32) -> Option<Vec<u8>> {
     Some(message)
 }
 
-fn addresses(case: BenchCase) -> (Address, Address) {
+fn addresses(case: BenchCase, flow: u32) -> (Address, Address) {
     match case {
-        BenchCase::LeafSource | BenchCase::PlainIp | BenchCase::Spine => (host(0), host(1)),
-        BenchCase::LeafDestination => (host(1), host(0)),
+        BenchCase::LeafSource | BenchCase::PlainIp | BenchCase::Spine => {
+            (local(flow), remote(flow))
+        }
+        BenchCase::LeafDestination => (remote(flow), local(flow)),
     }
 }
 
-fn host(leaf: u32) -> Address {
-    Address::v4(0x0a00_0001 | leaf << 8)
+/// The host of leaf 0 that a flow begins or ends at.
+fn local(flow: u32) -> Address {
+    Address::v4(0x0a00_0001 + flow % HOSTS)
+}
+
+/// Its other end. Both addresses have one sum, so that all frames have one checksum.
+fn remote(flow: u32) -> Address {
+    Address::v4(0x0a00_0100 + HOSTS - flow % HOSTS)
 }
 
 fn own_mac(port: usize) -> MacAddr {

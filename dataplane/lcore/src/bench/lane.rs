@@ -40,6 +40,8 @@ pub struct Setting {
     pub burst: u16,
     /// Without the pool's cache.
     pub cold: bool,
+    /// Flows that packets are of in turn.
+    pub flows: u32,
 }
 
 /// What one sample came to on one lcore.
@@ -53,27 +55,182 @@ pub struct Sample {
     pub allocations: u64,
 }
 
+/// A switch and what it is given.
+pub struct Subject {
+    /// The switch.
+    pub switch: Switch<Packet>,
+    /// Puts returned frames right.
+    stamp: Stamp,
+    /// Whether packets are measured.
+    is_measured: bool,
+    next_tick: Nanos,
+    /// Packets handed to the switch as data.
+    received: u64,
+    /// What the switch had sent by each port before the first of them.
+    primed: [u64; PORTS],
+}
+
 /// A switch with its ports and packets.
 pub struct Lane {
     /// What it is set up for.
     pub setting: Setting,
-    /// The switch.
-    pub switch: Switch<Packet>,
-    /// Puts returned frames right, for the switch.
-    pub stamp: Stamp,
+    /// The switch that is driven.
+    pub subject: Subject,
+    /// One that is given the same packets, none of them measured.
+    unmeasured: Option<Subject>,
     /// Memory of the frames.
     pub pool: Mempool,
     sink: LcoreSink,
     clock: Clock,
-    next_tick: Nanos,
     rx: RxQueue,
     tx: Vec<TxQueue>,
     c_stamp: Stamp,
-    /// Packets handed to the switch as data.
-    pub received: u64,
-    /// What the switch had sent by each port before the first of them.
-    primed: [u64; PORTS],
     _ports: Vec<StartedPort>,
+}
+
+impl Subject {
+    /// A switch that nothing has come to.
+    fn new(setting: Setting, number: u32, is_measured: bool) -> Result<Subject, Failure> {
+        let Setting {
+            case, frame, flows, ..
+        } = setting;
+        let config = case::switch(case, frame, flows, u64::from(number)).map_err(Failure::usage)?;
+        Ok(Subject {
+            switch: Switch::new(&config),
+            stamp: stamp(setting, is_measured)?,
+            is_measured,
+            next_tick: Nanos(0),
+            received: 0,
+            primed: [0; PORTS],
+        })
+    }
+
+    fn problems(&self, setting: Setting) -> Vec<String> {
+        let Setting { case, flows, .. } = setting;
+        let mut problems = Vec::new();
+        let mut expect = |what: &str, is: u64, should: u64| {
+            if is != should {
+                problems.push(format!("{what}: {is} instead of {should} packets"));
+            }
+        };
+        let counters = self.switch.counters();
+        let tx: Vec<u64> = (0..self.switch.ports_len())
+            .map(|port| {
+                let sent = self.switch.port_counters(PortId(port as u16)).tx_packets;
+                sent - self.primed[port]
+            })
+            .collect();
+        let outputs = &tx[case::outputs(case)];
+        expect("dropped", counters.dropped_total(), 0);
+        expect("left", outputs.iter().sum(), self.received);
+        // Flows take turns, and the first is the one that a source measures.
+        let marked = match case {
+            BenchCase::LeafSource if self.is_measured => self.received.div_ceil(u64::from(flows)),
+            BenchCase::LeafSource | BenchCase::LeafDestination | BenchCase::Spine => 0,
+            BenchCase::PlainIp => 0,
+        };
+        expect("marked", counters.noted(Note::Marked), marked);
+        let counted = match case {
+            BenchCase::LeafDestination if self.is_measured => self.received,
+            BenchCase::LeafSource | BenchCase::LeafDestination | BenchCase::Spine => 0,
+            BenchCase::PlainIp => 0,
+        };
+        expect("counted", counters.noted(Note::Counted), counted);
+        if case == BenchCase::LeafSource {
+            let fair = self.received / outputs.len() as u64;
+            let off = outputs.iter().map(|sent| sent.abs_diff(fair)).max();
+            // What is not measured is spread by chance where queues are equal, as they are here.
+            let share = if self.is_measured && flows == 1 {
+                fair / 100
+            } else {
+                fair / 10
+            };
+            if off.unwrap_or(0) > share + 64 {
+                problems.push(format!("uneven shares of the uplinks: {outputs:?}"));
+            }
+        }
+        if !self.switch.is_conserved() {
+            problems.push("packets are unaccounted for".into());
+        }
+        problems
+    }
+}
+
+/// What makes returned frames those of a setting again.
+///
+/// # Errors
+/// When its frames are too short for that.
+pub fn stamp(setting: Setting, is_measured: bool) -> Result<Stamp, Failure> {
+    let Setting {
+        case, frame, flows, ..
+    } = setting;
+    let of = |flow| case::frame(case, flow, frame as usize, is_measured);
+    let stamp = match flows {
+        1 => Stamp::of(&of(0)),
+        _ => {
+            let frames: Vec<Vec<u8>> = (0..flows).map(of).collect();
+            Stamp::of_flows(frames.iter().map(Vec::as_slice))
+        }
+    };
+    stamp.ok_or_else(|| Failure::usage(format!("a frame of {frame} bytes is too short")))
+}
+
+/// Memory whose buffers hold the frames of a setting; `number` tells pools of one process apart.
+///
+/// # Errors
+/// What DPDK lacks.
+pub fn frames(eal: &Eal, setting: Setting, number: u32) -> Result<Mempool, Failure> {
+    let Setting {
+        case, frame, cold, ..
+    } = setting;
+    let cache = if cold { 0 } else { POOL_CACHE };
+    let name = format!("frames{number}");
+    let mut pool = Mempool::create(eal, &name, BUFFERS, cache, room(frame), None)?;
+    let flows = case::flows(case, setting.flows);
+    let mut buffer = 0;
+    pool.for_each_frame(|data| {
+        let frame = case::frame(case, buffer % flows, frame as usize, true);
+        data[..frame.len()].copy_from_slice(&frame);
+        buffer += 1;
+    })?;
+    Ok(pool)
+}
+
+/// The ports of a lane.
+pub struct Devices {
+    /// The receive queue that frames come from.
+    pub rx: RxQueue,
+    /// A transmit queue of each port.
+    pub tx: Vec<TxQueue>,
+    /// The ports themselves.
+    pub ports: Vec<StartedPort>,
+}
+
+impl Devices {
+    /// Starts `net_null` ports whose frames are of `pool`.
+    ///
+    /// # Errors
+    /// What DPDK lacks.
+    pub fn start(
+        eal: &Eal,
+        setting: Setting,
+        pool: &Mempool,
+        number: u32,
+    ) -> Result<Devices, Failure> {
+        let (mut rx, mut tx, mut ports) = (None, Vec::new(), Vec::new());
+        for port in 0..PORTS {
+            let name = format!("net_null{}", number as usize * PORTS + port);
+            eal.attach_vdev(&format!("{name},size={}", setting.frame))?;
+            let mut started = Port::by_name(eal, &name)?.start(PortConfig::new(pool.clone()))?;
+            if port == case::input(setting.case) {
+                rx = started.rx.pop();
+            }
+            tx.extend(started.tx.pop());
+            ports.push(started.port);
+        }
+        let rx = rx.ok_or_else(|| Failure::environment("net_null gave no receive queue"))?;
+        Ok(Devices { rx, tx, ports })
+    }
 }
 
 /// MiB of packet memory that a lane needs.
@@ -91,39 +248,14 @@ impl Lane {
     /// # Errors
     /// What DPDK lacks.
     pub fn new(eal: &Eal, setting: Setting, number: u32) -> Result<Lane, Failure> {
-        let Setting {
-            case, frame, cold, ..
-        } = setting;
-        let cache = if cold { 0 } else { POOL_CACHE };
-        let name = format!("frames{number}");
-        let mut pool = Mempool::create(eal, &name, BUFFERS, cache, room(frame), None)?;
-        let mut buffer = 0;
-        pool.for_each_frame(|data| {
-            let frame = case::frame(case, buffer, frame as usize);
-            data[..frame.len()].copy_from_slice(&frame);
-            buffer += 1;
-        })?;
-        let template = case::frame(case, 0, frame as usize);
-        let stamp = Stamp::of(&template)
-            .ok_or_else(|| Failure::usage(format!("a frame of {frame} bytes is too short")))?;
-        let (mut rx, mut tx, mut ports) = (None, Vec::new(), Vec::new());
-        for port in 0..PORTS {
-            let name = format!("net_null{}", number as usize * PORTS + port);
-            eal.attach_vdev(&format!("{name},size={frame}"))?;
-            let mut started = Port::by_name(eal, &name)?.start(PortConfig::new(pool.clone()))?;
-            if port == case::input(case) {
-                rx = started.rx.pop();
-            }
-            tx.extend(started.tx.pop());
-            ports.push(started.port);
-        }
-        let config = case::switch(case, frame, u64::from(number)).map_err(Failure::usage)?;
+        let case = setting.case;
+        let pool = frames(eal, setting, number)?;
+        let Devices { rx, tx, ports } = Devices::start(eal, setting, &pool, number)?;
         let messages = format!("messages{number}");
         let mut lane = Lane {
             setting,
-            switch: Switch::new(&config),
-            c_stamp: stamp.clone(),
-            stamp,
+            subject: Subject::new(setting, number, true)?,
+            unmeasured: None,
             pool,
             sink: LcoreSink {
                 pool: Mempool::create(eal, &messages, MESSAGE_BUFFERS, 0, MESSAGE_ROOM, None)?,
@@ -131,27 +263,48 @@ impl Lane {
                 switch: 0,
             },
             clock: Clock::calibrated(),
-            next_tick: Nanos(0),
-            rx: rx.ok_or_else(|| Failure::environment("net_null gave no receive queue"))?,
+            rx,
             tx,
-            received: 0,
-            primed: [0; PORTS],
+            c_stamp: stamp(setting, true)?,
             _ports: ports,
         };
         lane.prime()?;
+        if case::measured(case, setting.flows) > 0 {
+            lane.unmeasured = Some(Subject::new(setting, number, false)?);
+        }
         Ok(lane)
     }
 
-    /// Begins the measurement, so that every packet from now on is marked and counted.
+    /// Begins the measurement, so that what is measured is marked and counted from now on.
     fn prime(&mut self) -> Result<(), Failure> {
-        if let Some(open) = case::open(self.setting.case) {
-            self.take_message(&open)?;
-            while self.leaving().next().is_some() {}
+        let Setting { case, flows, .. } = self.setting;
+        for flow in 0..case::measured(case, flows) {
+            if let Some(open) = case::open(case, flow) {
+                self.take_message(&open)?;
+                while self.leaving().next().is_some() {}
+            }
         }
-        for port in 0..self.switch.ports_len() {
-            self.primed[port] = self.switch.port_counters(PortId(port as u16)).tx_packets;
+        let Subject { switch, primed, .. } = &mut self.subject;
+        for (port, primed) in primed.iter_mut().take(switch.ports_len()).enumerate() {
+            *primed = switch.port_counters(PortId(port as u16)).tx_packets;
         }
         Ok(())
+    }
+
+    /// Whether the same packets can be given to a switch that does not measure them.
+    pub fn has_unmeasured(&self) -> bool {
+        self.unmeasured.is_some()
+    }
+
+    /// As [`Lane::run_switch`], the packets not being measured.
+    pub fn run_unmeasured(&mut self, cycles: u64) -> Sample {
+        let Some(other) = self.unmeasured.take() else {
+            return Sample::default();
+        };
+        let measured = std::mem::replace(&mut self.subject, other);
+        let sample = self.run_switch(cycles);
+        self.unmeasured = Some(std::mem::replace(&mut self.subject, measured));
+        sample
     }
 
     fn take_message(&mut self, frame: &[u8]) -> Result<(), Failure> {
@@ -160,34 +313,37 @@ impl Lane {
         mbuf.write(frame).map_err(Failure::environment)?;
         let input = PortId(case::input(self.setting.case) as u16);
         let now = Nanos(self.clock.now_ns());
-        self.switch
-            .ingress(now, input, Packet::from(mbuf), &mut self.sink);
+        let switch = &mut self.subject.switch;
+        switch.ingress(now, input, Packet::from(mbuf), &mut self.sink);
         Ok(())
     }
 
     /// What leaves the switch by now, over all ports.
     fn leaving(&mut self) -> impl Iterator<Item = Packet> {
         let now = Nanos(self.clock.now_ns());
-        let ports = self.switch.ports_len() as u16;
-        (0..ports).filter_map(move |port| self.switch.egress(now, PortId(port)))
+        let switch = &mut self.subject.switch;
+        let ports = switch.ports_len() as u16;
+        (0..ports).filter_map(move |port| switch.egress(now, PortId(port)))
     }
 
     /// Gives a burst to the switch as received now, restamped.
     #[inline]
     pub fn ingress(&mut self, now: Nanos, burst: &mut Burst) {
-        self.received += burst.len() as u64;
+        let subject = &mut self.subject;
+        subject.received += burst.len() as u64;
         let input = PortId(case::input(self.setting.case) as u16);
-        self.stamp.apply(burst);
+        subject.stamp.apply(burst);
         let packets = burst.drain().map(Packet::from);
-        self.switch
-            .ingress_burst(now, input, packets, &mut self.sink);
+        let switch = &mut subject.switch;
+        switch.ingress_burst(now, input, packets, &mut self.sink);
     }
 
     /// Takes up to a burst that leaves by `port` now.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: usize, burst: &mut Burst) {
         let (port, room) = (PortId(port as u16), burst.room());
-        self.switch.egress_burst(now, port, room, |packet| {
+        let switch = &mut self.subject.switch;
+        switch.egress_burst(now, port, room, |packet| {
             let refused = burst.push(packet.into_mbuf());
             debug_assert!(refused.is_ok(), "there was room");
         });
@@ -196,22 +352,23 @@ impl Lane {
     /// Gives time to the switch, if it is due.
     #[inline]
     pub fn tick(&mut self, now: Nanos) {
-        if now >= self.next_tick {
-            self.switch.tick(now, &mut self.sink);
-            self.next_tick = now.plus(TICK_NS);
+        let subject = &mut self.subject;
+        if now >= subject.next_tick {
+            subject.switch.tick(now, &mut self.sink);
+            subject.next_tick = now.plus(TICK_NS);
         }
     }
 
     /// The poll loop of a switch for so many cycles: pull, push, tick.
     pub fn run_switch(&mut self, cycles: u64) -> Sample {
         let mut burst = Burst::new();
-        let before = self.received;
-        let ports = self.switch.ports_len();
+        let before = self.subject.received;
+        let ports = self.subject.switch.ports_len();
         let begun = self.clock.tsc();
         let mut ended = begun;
         let allocations = allocation_counter::measure(|| {
             while ended.wrapping_sub(begun) < cycles {
-                let now = Nanos(self.clock.now_ns());
+                let now = Nanos(self.clock.at_ns(ended));
                 self.rx.receive_at_most(&mut burst, self.setting.burst);
                 self.ingress(now, &mut burst);
                 for port in 0..ports {
@@ -226,7 +383,7 @@ impl Lane {
             }
         });
         Sample {
-            packets: self.received - before,
+            packets: self.subject.received - before,
             cycles: ended - begun,
             allocations: allocations.count_total,
         }
@@ -245,50 +402,19 @@ impl Lane {
         sample
     }
 
-    /// What the switch's counters say against what went in; empty when all is right.
+    /// What the switches' counters say against what went in; empty when all is right.
     pub fn problems(&mut self) -> Vec<String> {
-        let mut problems = Vec::new();
-        let mut expect = |what: &str, is: u64, should: u64| {
-            if is != should {
-                problems.push(format!("{what}: {is} instead of {should} packets"));
-            }
-        };
-        let counters = self.switch.counters();
-        let tx: Vec<u64> = (0..self.switch.ports_len())
-            .map(|port| {
-                let sent = self.switch.port_counters(PortId(port as u16)).tx_packets;
-                sent - self.primed[port]
-            })
-            .collect();
-        let outputs = &tx[case::outputs(self.setting.case)];
-        expect("dropped", counters.dropped_total(), 0);
-        expect("left", outputs.iter().sum(), self.received);
-        match self.setting.case {
-            BenchCase::LeafSource => expect("marked", counters.noted(Note::Marked), self.received),
-            BenchCase::LeafDestination => {
-                expect("counted", counters.noted(Note::Counted), self.received);
-            }
-            BenchCase::Spine | BenchCase::PlainIp => {}
-        }
-        if self.setting.case == BenchCase::LeafSource {
-            let fair = self.received / outputs.len() as u64;
-            let off = outputs.iter().map(|sent| sent.abs_diff(fair)).max();
-            if off.unwrap_or(0) > fair / 100 + 64 {
-                problems.push(format!("uneven shares of the uplinks: {outputs:?}"));
-            }
-        }
+        let mut problems = self.subject.problems(self.setting);
         if self.setting.case == BenchCase::Spine {
+            let received = self.subject.received;
             match self.told_by_spine() {
                 // The record's counts are 32 bits and wrap.
-                Some(hop) if hop.received == self.received as u32 => {}
-                told => problems.push(format!(
-                    "counted: {told:?} instead of {} packets",
-                    self.received
-                )),
+                Some(hop) if hop.received == received as u32 => {}
+                told => problems.push(format!("counted: {told:?} instead of {received} packets")),
             }
         }
-        if !self.switch.is_conserved() {
-            problems.push("packets are unaccounted for".into());
+        if let Some(unmeasured) = &self.unmeasured {
+            problems.extend(unmeasured.problems(self.setting));
         }
         problems
     }

@@ -200,7 +200,7 @@ impl Source {
         let flow = finder.flows[port.index() * finder.leaves + leaf.index()]?;
         finder.turns.take(port, leaf);
         let silence_ns = finder.silence_ns;
-        let packets = self.window_packets(u64::MAX, usable);
+        let packets = self.window_packets(now, &flow.key, u64::MAX, usable);
         let responses = match flow.key.space {
             Space::Requests => 0,
             Space::Responses => FLAG_RESPONSES,

@@ -324,31 +324,6 @@ fn flapping_and_poisoned_neighbours_stay_behind_their_port() {
     assert_eq!((got.len(), got.iter().filter(right).count()), (100, 100));
 }
 
-/// Goal: short flows fill the destination's table of four rows again and again; the victim keeps
-/// its own, for a row is given up only when nothing waits in it.
-#[test]
-fn a_full_flow_table_gives_up_idle_rows_alone() {
-    let small = |config: &mut SwitchConfig| {
-        defended(config);
-        config.measurement.rows_max = 4;
-    };
-    let mut windows = 0;
-    let outcome = under(small, true, |n| {
-        let qpn = 1000 + n / 4;
-        let mut frames = vec![attacking(data(0, 1, qpn, n % 4), true)];
-        if n % 4 == 0 {
-            windows += 1;
-            frames.insert(0, attacking(announcement(0, 1, qpn, 0, 4), true));
-        }
-        frames
-    });
-    outcome.assert_true(300);
-    let net = &outcome.net;
-    let opened = net.noted(0, Note::WindowsOpened);
-    assert!(opened > 12, "{opened} windows");
-    assert_eq!(net.noted(1, Note::FlowTableFull), 0);
-}
-
 /// Goal: a flow that found no row for its first packets has counted too few: void, never failed.
 #[test]
 fn a_flow_that_found_no_room_at_first_is_void() {

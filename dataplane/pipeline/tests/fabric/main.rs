@@ -68,11 +68,11 @@ fn a_healthy_window_counts_every_packet_on_every_spine() {
             &window.counts[..4]
         );
     }
-    let repeated = u64::from(SPINES) - 1 + 2 * u64::from(SPINES);
+    let repeated = 2 * u64::from(SPINES) - 1 + 2 * u64::from(SPINES);
     assert_eq!(
         net.noted(1, Note::MessagesRepeated),
         repeated,
-        "further opens, two rounds of closes"
+        "further opens, second copies and a repetition of closes"
     );
     net.assert_conserved();
 }

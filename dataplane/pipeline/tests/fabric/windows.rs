@@ -309,8 +309,8 @@ fn a_flow_with_a_vlan_tag_is_measured_and_its_messages_wear_the_tag() {
     assert_nothing_lost(&windows);
     assert_eq!(
         messages,
-        2 * 4 * u32::from(SPINES),
-        "an open and three closes, two links"
+        2 * 5 * u32::from(SPINES),
+        "two opens and three closes, two links"
     );
     assert_eq!(net.delivered[1].len(), 40);
 }
@@ -419,4 +419,48 @@ fn fragments_carry_no_message_and_an_announcement_ends_at_the_leaf() {
         "the leaf itself is its addressee"
     );
     net.assert_conserved();
+}
+
+/// Goal: an uplink that eats an open, or the close that follows the last packet, does not keep its
+/// spine from telling what it has counted. With both copies gone the spine tells nothing, and source
+/// counts remain.
+#[test]
+fn a_lost_open_or_close_hides_no_link() {
+    for kind in [MessageKind::Open, MessageKind::Close] {
+        for (lost, is_told) in [(0..0, true), (0..1, true), (1..2, true), (0..2, false)] {
+            let mut net = Net::new(|_| {}, false);
+            let mut copies = 0;
+            let mut dropped = 0;
+            let mut link = |from: u16, to: u16, frame: &Frame| {
+                let is_bad = (from, to) == (0, LEAVES + 2);
+                if let (true, Some(header)) = (is_bad, message_of(frame)) {
+                    let is_hit = header.kind == kind && lost.contains(&copies);
+                    copies += usize::from(header.kind == kind);
+                    return !is_hit;
+                }
+                // One data packet is lost as well.
+                let is_hit = is_bad && dropped == 0;
+                dropped += u32::from(is_hit);
+                !is_hit
+            };
+            net.send(0, announcement(0, 1, 7, 100, 200));
+            for psn in 100..300 {
+                net.send(0, data(0, 1, 7, psn));
+                net.run(2_000, &mut link);
+            }
+            net.run(200_000, &mut link);
+            let windows = net.take_windows(1);
+            let window = &windows[0];
+            assert_eq!(window.hops_filled.has(2), is_told, "{kind:?} {lost:?}");
+            assert_eq!(window.sent[2] - window.counts[2], 1);
+            if is_told {
+                let hop = window.hops[2];
+                assert_eq!(
+                    (hop.received, hop.sent),
+                    (window.counts[2], window.counts[2])
+                );
+            }
+            net.assert_conserved();
+        }
+    }
 }

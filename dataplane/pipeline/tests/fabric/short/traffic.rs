@@ -273,7 +273,8 @@ impl Flow {
     /// What is said of the flow: by its host, or by switches; now and then by whom it may not be.
     fn message(&mut self, own: &PortConfig, dice: &mut Dice) -> Piece {
         let is_host = (own.kind == PortKind::Host) ^ dice.one_in(10);
-        let packets = 1 + dice.below([90, 3000][dice.pick(2)]);
+        let most = [90, 3000][dice.pick(2)];
+        let packets = 1 + dice.below(most);
         let kind = match (is_host, dice.below(6)) {
             (true, 0) => MessageKind::Withdraw,
             (false, 0..3) => MessageKind::Close,
