@@ -26,6 +26,9 @@ const VERDICT_DELAYS: u64 = 2;
 /// Longest delays of a path within which copies of an older window's messages can still come.
 const LATE_DELAYS: u64 = 4;
 
+/// Rows looked at for one to give up: a full table must not cost a scan per marked packet.
+const LOOKS_MAX: usize = 8;
+
 /// Whether a window's place is taken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
@@ -87,12 +90,44 @@ struct Row {
     source: LeafId,
     generation: u32,
     active_at: Nanos,
+    /// Packets of this flow may have come before there was room for it: the first window that
+    /// begins here counts too few.
+    is_cut: bool,
     windows: [Window; 2],
 }
 
 impl Row {
     fn is_idle(&self) -> bool {
         self.windows.iter().all(|w| w.phase != Phase::Running)
+    }
+}
+
+/// Which flows found no row lately, by their hashes: a set that may say yes of one more.
+#[derive(Default)]
+struct Refused {
+    bits: [u64; 16],
+    latest_at: Nanos,
+}
+
+impl Refused {
+    fn place(&self, key: &FlowKey) -> (usize, u64) {
+        let hash = key.hash();
+        ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
+    }
+
+    fn insert(&mut self, now: Nanos, key: &FlowKey) {
+        let (word, bit) = self.place(key);
+        self.bits[word] |= bit;
+        self.latest_at = now;
+    }
+
+    /// Whether a flow is in it; empty once nothing was put in for `keep_ns`.
+    fn has(&mut self, now: Nanos, key: &FlowKey, keep_ns: u64) -> bool {
+        if now >= self.latest_at.plus(keep_ns) {
+            self.bits = [0; 16];
+        }
+        let (word, bit) = self.place(key);
+        self.bits[word] & bit != 0
     }
 }
 
@@ -116,6 +151,10 @@ pub struct Destination {
     failed_paths: Vec<SpineSet>,
     report: Box<WindowReport>,
     sweep: usize,
+    /// The row that is looked at next when one is to be given up.
+    hand: usize,
+    /// Flows that found no row.
+    refused: Refused,
     is_paper: bool,
     /// Bits of a counter X_x.
     count_mask: u32,
@@ -133,9 +172,12 @@ impl Destination {
             source: LeafId(0),
             generation: 0,
             active_at: Nanos(0),
+            is_cut: false,
             windows: [Window::begun(Phase::Empty, Nanos(0), SpineSet::EMPTY); 2],
         };
         Destination {
+            hand: 0,
+            refused: Refused::default(),
             spines,
             table,
             rows: std::iter::repeat_with(row).take(rows).collect(),
@@ -201,18 +243,37 @@ impl Destination {
     #[cold]
     fn insert(&mut self, now: Nanos, key: &FlowKey, source: LeafId) -> Option<usize> {
         if self.table.is_full() {
-            // The row that has been idle longest of those that wait for nothing.
-            let idle = (0..self.rows.len()).filter(|&index| self.rows[index].is_idle());
-            let oldest = idle.min_by_key(|&index| self.rows[index].active_at)?;
-            self.release(oldest);
+            self.release_idle();
         }
-        let index = self.table.insert(key)?;
+        let Some(index) = self.table.insert(key) else {
+            self.refused.insert(now, key);
+            return None;
+        };
         let row = &mut self.rows[index];
         row.source = source;
         row.generation = row.generation.wrapping_add(1);
         row.active_at = now;
+        row.is_cut = self.refused.has(now, key, self.row_ns_max);
         row.windows = [Window::begun(Phase::Empty, now, SpineSet::EMPTY); 2];
         Some(index)
+    }
+
+    /// Gives up a row that waits for nothing: of those that are looked at, the one that has been
+    /// idle longest.
+    fn release_idle(&mut self) {
+        let mut oldest: Option<usize> = None;
+        for _ in 0..LOOKS_MAX.min(self.rows.len()) {
+            let at = self.hand;
+            self.hand = if at + 1 == self.rows.len() { 0 } else { at + 1 };
+            let active_at = |row: usize| self.rows[row].active_at;
+            let is_older = oldest.is_none_or(|oldest| active_at(at) < active_at(oldest));
+            if self.rows[at].is_idle() && is_older {
+                oldest = Some(at);
+            }
+        }
+        if let Some(row) = oldest {
+            self.release(row);
+        }
     }
 
     /// The flow of `row` is forgotten: whoever remembers its row finds another generation.
@@ -231,7 +292,13 @@ impl Destination {
     fn begin(&mut self, now: Nanos, row: usize, colour: usize) {
         let base = self.base(row, colour);
         self.counts[base..base + self.spines].fill(0);
-        self.rows[row].windows[colour] = Window::begun(Phase::Running, now, self.down);
+        let is_cut = std::mem::take(&mut self.rows[row].is_cut);
+        let disturbed = if is_cut {
+            SpineSet::first(self.spines)
+        } else {
+            self.down
+        };
+        self.rows[row].windows[colour] = Window::begun(Phase::Running, now, disturbed);
     }
 
     /// Whether `row` is still that of the flow it had in `generation`.
@@ -255,8 +322,13 @@ impl Destination {
         key: &FlowKey,
         source: impl FnOnce() -> Option<LeafId>,
     ) -> Option<usize> {
-        let found = self.table.find(key);
+        let found = self.find(key);
         found.or_else(|| self.insert(now, key, source()?))
+    }
+
+    /// The row of `key`, if it has one.
+    pub fn find(&self, key: &FlowKey) -> Option<usize> {
+        self.table.find(key)
     }
 
     /// Counts a marked packet of `row` that came over `spine`. Returns true when a window ends with

@@ -20,7 +20,7 @@ use crate::source::{Class, Open, Part};
 use crate::spray::{Choice, Depths, Uplink, flow_hash};
 use crate::switch::{Exit, Leaf, Port, State, Switch};
 use crate::token::{Sink, Token};
-use crate::types::{FlowKey, LeafId, Nanos, PortId, SpineSet};
+use crate::types::{FlowKey, LeafId, Nanos, PortId};
 
 /// Where mark and colour stand.
 const FLAGS_AT: usize = BTH_AT + bth::RESV8A;
@@ -176,11 +176,11 @@ impl<T: Token> Switch<T> {
                 }
             }
         };
-        for spine in taken.dropped.iter() {
+        let (dropped, is_over) = (taken.dropped, taken.is_over);
+        self.count_run(run, taken);
+        if let Some(spine) = dropped {
             self.dropped_here(to, spine, sink);
         }
-        let is_over = taken.is_over;
-        self.count_run(run, taken);
         if is_over {
             self.close_window(now, sink);
         }
@@ -279,7 +279,7 @@ impl<T: Token> Switch<T> {
         next
     }
 
-    /// The row in which a run is counted; `None` if there is none left.
+    /// The row in which a run is counted; `None` if its flow has none.
     #[inline(always)]
     fn row_of_run(&mut self, now: Nanos, run: &Run) -> Option<usize> {
         let State::Leaf(leaf) = &mut self.state else {
@@ -294,9 +294,8 @@ impl<T: Token> Switch<T> {
         if hint.responses == responses && destination.is_row(hint.row as usize, hint.generation) {
             return Some(hint.row as usize);
         }
-        let key = key_of(&run.head);
-        let source = || self.routes.leaf_of(key.source);
-        let row = destination.row_of(now, &key, source)?;
+        // A flow that is new takes its row, or finds none, on the whole way.
+        let row = destination.find(&key_of(&run.head))?;
         flow.hint = RowHint {
             row: row as u32,
             generation: destination.generation(row),
@@ -371,8 +370,8 @@ struct Taken {
     refused: u64,
     /// Of them, what was marked and queued.
     marked: u64,
-    /// Spines towards which a marked one was refused.
-    dropped: SpineSet,
+    /// The spine towards which the last, a marked one, was refused.
+    dropped: Option<usize>,
     /// The window's last was among them.
     is_over: bool,
 }
@@ -400,7 +399,7 @@ impl<T: Token> LeafWay<'_, T> {
         sink: &mut S,
     ) -> (Next<T>, Taken) {
         let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
-        let mut dropped = SpineSet::EMPTY;
+        let mut dropped = None;
         let mut is_over = false;
         let mark_bits = open.mark_bits();
         let next = loop {
@@ -427,7 +426,7 @@ impl<T: Token> LeafWay<'_, T> {
                 refused += 1;
                 unmarked += 1;
                 if is_marked {
-                    dropped.insert(uplink.spine());
+                    dropped = Some(uplink.spine());
                 }
             } else if is_marked {
                 open.count_sent(uplink.spine());
@@ -436,7 +435,7 @@ impl<T: Token> LeafWay<'_, T> {
                 unmarked += 1;
             }
             match rest.next() {
-                next if is_over => break Next::Token(next),
+                next if is_over || dropped.is_some() => break Next::Token(next),
                 None => break Next::Token(None),
                 Some(next) => token = next,
             }

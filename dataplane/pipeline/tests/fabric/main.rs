@@ -3,8 +3,10 @@
 mod classes;
 mod congestion;
 mod edges;
+mod faults;
 mod find;
 mod gateway;
+mod hostile;
 mod links;
 mod mutated;
 mod neighbors;
@@ -13,6 +15,7 @@ mod no_alloc;
 mod ping;
 mod random;
 mod reasons;
+mod short;
 mod windows;
 
 use net::*;

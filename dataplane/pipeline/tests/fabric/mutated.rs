@@ -2,6 +2,8 @@
 //!
 //! The seeds are the captures of real RDMA stacks in `tests/corpus`, with marked data and messages
 //! of hosts and switches beside them. The stable toolchain runs it; the seed is fixed.
+//! `FUZZ_FRAMES` is another number of frames for each port, `FUZZ_SEED` another seed
+//! (`scripts/trust fuzz`).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -17,6 +19,16 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::net::*;
 
 const FRAMES_PER_PORT: u64 = 1_000_000;
+const SEED: u64 = 4791;
+
+/// A number from the environment.
+fn set(name: &str, otherwise: u64) -> u64 {
+    let text = std::env::var(name).ok();
+    text.map_or(otherwise, |text| {
+        text.parse()
+            .unwrap_or_else(|error| panic!("{name}={text}: {error}"))
+    })
+}
 
 /// A frame of which the switch may see the first bytes alone.
 #[derive(Clone)]
@@ -223,7 +235,8 @@ fn soak(name: &str, config: &SwitchConfig, port: u16, mutator: &mut Mutator) -> 
     let mut tally = Tally::default();
     let (mut now, mut sent, mut commands) = (Nanos(0), 0u64, 0);
     let started = Instant::now();
-    for fed in 1..=FRAMES_PER_PORT {
+    let frames = set("FUZZ_FRAMES", FRAMES_PER_PORT);
+    for fed in 1..=frames {
         let frame = mutator.next(&config.ports[usize::from(port)]);
         if mutator.below(500) == 0 {
             switch.ingress_damaged(PortId(port), frame, &mut tally);
@@ -277,8 +290,8 @@ fn soak(name: &str, config: &SwitchConfig, port: u16, mutator: &mut Mutator) -> 
     assert_eq!(switch.counters().queued, 0);
     assert!(switch.is_conserved());
     println!(
-        "{name}: {:.0} frames/s; {sent} sent, {} consumed, {} made, {} reports, {commands} commands",
-        FRAMES_PER_PORT as f64 / seconds,
+        "{name}: {frames} frames, {:.0} a second; {sent} sent, {} consumed, {} made, {} reports, {commands} commands",
+        frames as f64 / seconds,
         tally.consumed,
         tally.made,
         tally.reports
@@ -289,7 +302,16 @@ fn soak(name: &str, config: &SwitchConfig, port: u16, mutator: &mut Mutator) -> 
             println!("  {dropped:>7} {}", reason.name());
         }
     }
-    switch.counters().clone()
+    let counters = switch.counters();
+    let noted: Vec<_> = (Note::ALL.iter().filter(|note| counters.noted(**note) > 0))
+        .map(|note| format!("{} {}", counters.noted(*note), note.name()))
+        .collect();
+    let missed: Vec<_> = (Note::ALL.iter().filter(|note| counters.noted(**note) == 0))
+        .map(|note| note.name())
+        .collect();
+    println!("  {}", noted.join(", "));
+    println!("  not reached: {}", missed.join(", "));
+    counters.clone()
 }
 
 #[test]
@@ -310,7 +332,7 @@ fn mutated_frames_are_all_accounted_for() {
     }
     let mut mutator = Mutator {
         seeds,
-        random: Xoshiro256PlusPlus::seed_from_u64(4791),
+        random: Xoshiro256PlusPlus::seed_from_u64(set("FUZZ_SEED", SEED)),
     };
     let host = soak(
         "leaf, host port",

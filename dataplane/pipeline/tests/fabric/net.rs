@@ -241,7 +241,7 @@ impl Net {
                         self.switches[usize::from(index)].egress(self.now, PortId(port))
                     {
                         moved = true;
-                        if index < LEAVES && port == 0 {
+                        if index < LEAVES && (port == 0 || port > SPINES) {
                             self.delivered[usize::from(index)].push_back(frame);
                             continue;
                         }
