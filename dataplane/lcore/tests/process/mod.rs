@@ -21,10 +21,10 @@ use packet::{MacAddr, Psn, Qpn, ROCE_PORT, be, ethernet};
 use pipeline::split::{self, Whole};
 use pipeline::{Nanos, PortId, Switch};
 
-pub const LEAVES: usize = 2;
-pub const SPINES: usize = 2;
+pub(crate) const LEAVES: usize = 2;
+pub(crate) const SPINES: usize = 2;
 /// Hosts of a leaf, all behind its port 0.
-pub const HOSTS: u8 = 16;
+pub(crate) const HOSTS: u8 = 16;
 const SWITCHES: usize = LEAVES + SPINES;
 const STEP_NS: u64 = 10_000;
 const PAYLOAD: usize = 900;
@@ -39,7 +39,7 @@ fn host_mac(leaf: usize, host: u8) -> MacAddr {
 }
 
 /// Host number `host` of a leaf.
-pub fn address(leaf: usize, host: u8) -> Address {
+pub(crate) fn address(leaf: usize, host: u8) -> Address {
     Address::v4(0x0a00_0001 | (leaf as u32) << 16 | u32::from(host))
 }
 
@@ -113,10 +113,10 @@ fn far_end(switch: usize, port: usize) -> Option<(usize, usize)> {
 
 /// A flow: its leaf and host, those it goes to, and its QP.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Flow {
-    pub from: (usize, u8),
-    pub to: (usize, u8),
-    pub qpn: u32,
+pub(crate) struct Flow {
+    pub(crate) from: (usize, u8),
+    pub(crate) to: (usize, u8),
+    pub(crate) qpn: u32,
 }
 
 impl Flow {
@@ -139,7 +139,7 @@ impl Flow {
     }
 
     /// Its packet of a sequence number.
-    pub fn data(&self, psn: u32) -> Vec<u8> {
+    pub(crate) fn data(&self, psn: u32) -> Vec<u8> {
         let mut payload = vec![0u8; bth::HEADER_LEN + PAYLOAD + 4];
         let fields = BthFields {
             opcode: Opcode::WRITE_MIDDLE,
@@ -153,7 +153,7 @@ impl Flow {
     }
 
     /// What its host says of it.
-    pub fn announcement(&self, packets: u64) -> Vec<u8> {
+    pub(crate) fn announcement(&self, packets: u64) -> Vec<u8> {
         let header = Header {
             kind: MessageKind::Open,
             flags: 0,
@@ -174,12 +174,12 @@ impl Flow {
 }
 
 /// Whether a frame on a link is data that is measured.
-pub fn is_marked(frame: &[u8]) -> bool {
+pub(crate) fn is_marked(frame: &[u8]) -> bool {
     be::get16(frame, 36) == ROCE_PORT && frame[42 + bth::RESV8A] & bth::MARK != 0
 }
 
 /// The process and its wires.
-pub struct Process {
+pub(crate) struct Process {
     workers: Vec<Worker>,
     into: Vec<Vec<RingSender>>,
     out: Vec<Vec<RingReceiver>>,
@@ -188,14 +188,14 @@ pub struct Process {
     now: Nanos,
     lcores: usize,
     /// Frames that hosts have got.
-    pub arrived: u64,
+    pub(crate) arrived: u64,
     lost: u64,
     sent: u64,
 }
 
 impl Process {
     /// On so many lcores; `name` tells it from others of this test.
-    pub fn new(name: &str, lcores: usize) -> Process {
+    pub(crate) fn new(name: &str, lcores: usize) -> Process {
         let eal = test_support::eal();
         let pool = test_support::pool(&format!("{name}p"), 4095, 2048);
         let specs = specs();
@@ -277,7 +277,7 @@ impl Process {
     }
 
     /// A host of a leaf sends a frame.
-    pub fn send(&mut self, leaf: usize, frame: &[u8]) {
+    pub(crate) fn send(&mut self, leaf: usize, frame: &[u8]) {
         let mut mbuf = self.pool.alloc().expect("the pool is large enough");
         mbuf.write(frame).expect("the buffer is large enough");
         self.into[leaf][0]
@@ -288,7 +288,7 @@ impl Process {
 
     /// A round of every lcore and of every wire: `passes` is asked for each frame, with the name of
     /// its link. Returns what the switches have reported, and by which switch.
-    pub fn round(
+    pub(crate) fn round(
         &mut self,
         mut passes: impl FnMut(&str, &[u8]) -> bool,
     ) -> Vec<(usize, FromSwitch)> {
@@ -327,7 +327,7 @@ impl Process {
     }
 
     /// Ends it: everything is accounted for and every buffer back.
-    pub fn end(self) -> Vec<Whole> {
+    pub(crate) fn end(self) -> Vec<Whole> {
         let Process {
             workers,
             into,
