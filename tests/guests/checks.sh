@@ -153,39 +153,3 @@ measured() {
     fail "marked packets to leaf$1 by spine: $paths; dropped: $(shown drops)"
   jq -r '.[] | "\(.to) over \(.via): \(.marked_sent) marked packets, \(.marked_received) counted"' <<<"$paths"
 }
-
-# cost_of_spraying: a table of goodput and repeated packets of ib_write_bw, by policy and messages outstanding.
-cost_of_spraying() {
-  local policy depth
-  printf '| policy | outstanding | goodput, MB/s | packets sent | needed | out of order |\n| --- | --- | --- | --- | --- | --- |\n'
-  for policy in ecmp jsq2 random; do
-    fabric_up "$policy"
-    ping_all >/dev/null
-    for depth in 1 4 16; do cost_row "$policy" "$depth"; done
-    fabric_down
-  done
-}
-
-# One message is 16 KiB, 16 packets. What a run takes beside its messages is taken out by a run of 5.
-cost_row() {
-  local policy=$1 depth=$2 count=400 short long before after
-  local options="-x \$G4 -m 1024 -s 16384 -t $depth"
-  short=$(client_ms 5 "$options")
-  before=($(rxe 0 sent_pkts) $(rxe 1 out_of_seq_request))
-  long=$(client_ms $count "$options")
-  if [ -z "$long" ]; then
-    echo "| $policy | $depth | not done in 50 s | | $((count * 16)) | |"
-    return
-  fi
-  after=($(rxe 0 sent_pkts) $(rxe 1 out_of_seq_request))
-  awk -v policy="$policy" -v depth="$depth" -v ms=$((long - short)) -v bytes=$(((count - 5) * 16384)) -v sent=$((after[0] - before[0])) \
-    -v needed=$((count * 16)) -v order=$((after[1] - before[1])) \
-    'BEGIN { printf "| %s | %d | %.1f | %d | %d | %d |\n", policy, depth, bytes / ms / 1000, sent, needed, order }'
-}
-
-# Milliseconds of a client's run, in the guest's own time; empty when it does not end in time.
-client_ms() {
-  in_guest 1 20 "timeout 55 ib_write_bw -d rxe0 -F $2 -n $1 >/tmp/server.log 2>&1 & $LISTENS" || fail "the server did not start: $output"
-  in_guest 0 55 "a=\$(cut -d' ' -f1 /proc/uptime); timeout 50 ib_write_bw -d rxe0 -F $2 -n $1 ${HOST[1]} >/tmp/client.log 2>&1 || exit; echo \"\$a \$(cut -d' ' -f1 /proc/uptime)\"" || true
-  awk 'NF == 2 { printf "%d\n", ($2 - $1) * 1000 }' <<<"$output"
-}
