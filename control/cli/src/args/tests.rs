@@ -67,7 +67,7 @@ fn every_flag_lands_in_its_setting() {
         "disabled": ["leaf1>spine1"], "limit": "5s", "queue_limit": "2MiB",
         "window_packets": 32, "step": "5us", "burst": 16, "interleave": true,
         "message_port": 4000, "link_state": "50ms", "hold_down": "20ms", "ecn": true, "sensitivity": 0.65, "p_min": 100,
-        "dcqcn": "hpcc",
+        "dcqcn": "hpcc", "qp_rate": null, "flows": null,
         "ring": "flows", "background": "0.25", "background_aimd": true,
         "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket"
     }"#,
