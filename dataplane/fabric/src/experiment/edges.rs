@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use config::fabric::Fabric;
 use config::{Bytes, Change, FaultList, LinkList, SimConfig, TestbedConfig, Tie, Time, Workload};
-use config::{Preset, Traffic};
+use config::{Preset, TestbedLayer, Traffic};
 use detector::LeafId;
 use serde_json::json;
 
@@ -168,14 +168,14 @@ fn yes(is: bool) -> f64 {
 }
 
 fn memory(preset: Preset) -> Result<f64, SimError> {
-    let base = TestbedConfig::resolve(None, SimConfig::base())?;
-    let config = TestbedConfig {
-        preset,
-        leaves: PAPER_SPINES,
-        spines: PAPER_SPINES,
-        counter_bits: if preset == Preset::Paper { 16 } else { 32 },
-        ..base
+    let layer = TestbedLayer {
+        preset: Some(preset),
+        leaves: Some(PAPER_SPINES),
+        spines: Some(PAPER_SPINES),
+        counter_bits: Some(if preset == Preset::Paper { 16 } else { 32 }),
+        ..SimConfig::base()
     };
+    let config = TestbedConfig::resolve(None, layer)?;
     let fabric = Fabric::new(&config)?;
     let leaf = pipeline::Switch::<Frame>::new(&fabric.switches[0].config);
     Ok(leaf.measurement_bytes() as f64)
