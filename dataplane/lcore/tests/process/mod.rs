@@ -40,7 +40,7 @@ fn host_mac(leaf: usize, host: u8) -> MacAddr {
 
 /// Host number `host` of a leaf.
 pub(crate) fn address(leaf: usize, host: u8) -> Address {
-    Address::v4(0x0a00_0001 | (leaf as u32) << 16 | u32::from(host))
+    Address::v4(0x0a00_0001 + ((leaf as u32) << 16) + u32::from(host))
 }
 
 fn specs() -> Vec<SwitchSpec> {
