@@ -92,7 +92,7 @@ pub struct Closed {
 pub enum Class {
     /// Not of the measured window.
     Plain,
-    /// Likewise, and to be looked at: [`Source::sample`].
+    /// Likewise, and to be looked at: `Source::sample`.
     Sampled,
     /// Of the measured flow, beyond the window's last PSN: the window is over.
     Past,
