@@ -20,19 +20,37 @@ const FANOUT: u16 = 8;
 const BURST: usize = 32;
 const PACKETS: u64 = 1 << 60;
 const BTH_AT: usize = 42;
+/// The longest frame: that of a message.
+const ROOM: usize = 512;
 
-/// A frame in memory of its own.
-struct Frame(Vec<u8>);
+/// A frame in memory of its own, as wide as a pointer, like an mbuf.
+struct Frame(Box<Memory>);
+
+struct Memory {
+    len: usize,
+    bytes: [u8; ROOM],
+}
+
+impl Frame {
+    fn of(bytes: &[u8]) -> Frame {
+        let mut memory = Box::new(Memory {
+            len: bytes.len(),
+            bytes: [0; ROOM],
+        });
+        memory.bytes[..bytes.len()].copy_from_slice(bytes);
+        Frame(memory)
+    }
+}
 
 impl Token for Frame {
     fn header(&self) -> &[u8] {
-        &self.0
+        &self.0.bytes[..self.0.len]
     }
     fn header_mut(&mut self) -> &mut [u8] {
-        &mut self.0
+        &mut self.0.bytes[..self.0.len]
     }
     fn wire_len(&self) -> u32 {
-        self.0.len() as u32
+        self.0.len as u32
     }
 }
 
@@ -40,7 +58,7 @@ struct Nowhere;
 
 impl Sink<Frame> for Nowhere {
     fn alloc(&mut self, len: usize) -> Option<Frame> {
-        Some(Frame(vec![0; len]))
+        Some(Frame::of(&vec![0; len]))
     }
     fn discard(&mut self, _token: Frame, _reason: DropReason) {}
     fn consume(&mut self, _token: Frame) {}
@@ -64,7 +82,7 @@ fn main() {
         switch.ingress(
             Nanos(0),
             input,
-            Frame(open(&template, input, is_spine || is_inward)),
+            Frame::of(&open(&template, input, is_spine || is_inward)),
             &mut Nowhere,
         );
     }
@@ -72,14 +90,15 @@ fn main() {
     for port in 0..ports {
         while switch.egress(Nanos(0), PortId(port)).is_some() {}
     }
-    let mut waiting: Vec<Frame> = (0..BURST).map(|_| Frame(template.clone())).collect();
+    let mut waiting: Vec<Frame> = (0..BURST).map(|_| Frame::of(&template)).collect();
     let (mut psn, mut sent, mut now) = (0u32, 0, Nanos(0));
     while sent < packets {
         now = now.plus(1_000);
         for frame in &mut waiting {
-            frame.0[..26].copy_from_slice(&template[..26]);
-            frame.0[BTH_AT + bth::RESV8A] = u8::from(is_spine || is_inward);
-            be::put32(&mut frame.0, BTH_AT + bth::ACK_REQ, psn & 0x00ff_ffff);
+            let bytes = frame.header_mut();
+            bytes[..26].copy_from_slice(&template[..26]);
+            bytes[BTH_AT + bth::RESV8A] = u8::from(is_spine || is_inward);
+            be::put32(bytes, BTH_AT + bth::ACK_REQ, psn & 0x00ff_ffff);
             psn = psn.wrapping_add(1);
         }
         switch.ingress_burst(now, input, waiting.drain(..), &mut Nowhere);

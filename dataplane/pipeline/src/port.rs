@@ -1,32 +1,24 @@
 //! Egress: eight strict-priority queues per port, bounded in bytes, behind a token bucket.
 //!
-//! All queues of a switch share one slab of nodes that is allocated at start, so no queue
+//! All queues of a switch share slots that are allocated at start ([`slots`]), so no queue
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
 mod remote;
 pub mod serve;
-
-use std::hint::select_unpredictable;
+mod slots;
 
 use crate::busy::BusyPorts;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
+use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
 pub const PRIORITIES: usize = 8;
 /// The priority of the measured flow at its source leaf.
 pub const MEASURED: u8 = 7;
-
-const NONE: u32 = u32::MAX;
-
-struct Node<T> {
-    token: Option<T>,
-    len: u32,
-    next: u32,
-}
 
 /// The queues and the shaper of one port: the cache lines that every packet needs, in order, and
 /// what is counted behind them.
@@ -36,18 +28,18 @@ struct Egress {
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
-    /// The longest frame that is taken: none at all while the link is down or choked.
-    frame_max_bytes: u32,
+    /// Bytes of a queue: none at all while the link is down or choked.
+    limit_bytes: u64,
     /// Bit p: queue p has packets.
     busy: u32,
     packets: u32,
-    /// The longest frame of a link that is up.
+    /// The longest frame that is taken.
     link_max_bytes: u32,
     /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
     /// cache line.
     bytes: [u64; PRIORITIES + 1],
-    /// First and last packet by priority.
-    ends: [(u32, u32); PRIORITIES],
+    /// By priority.
+    fifos: [Fifo; PRIORITIES],
     up: bool,
     /// Another lcore's, to which too many packets are on their way.
     is_choked: bool,
@@ -66,21 +58,24 @@ impl Egress {
         self.bytes[usize::from(priority)..ALL].iter().sum()
     }
 
-    /// What is taken now.
-    fn admit(&mut self) {
+    /// What is taken now, if a queue may hold `limit_bytes`.
+    fn admit(&mut self, limit_bytes: u64) {
         let is_open = self.up && !self.is_choked;
-        self.frame_max_bytes = if is_open { self.link_max_bytes } else { 0 };
+        self.limit_bytes = if is_open { limit_bytes } else { 0 };
     }
 
-    /// Why a frame of `len` bytes is longer than what is taken now.
+    /// Why a frame of `len` bytes is not taken into a queue.
     #[cold]
-    fn refusal(&self, len: u32) -> DropReason {
+    fn refuse(&mut self, queue: usize, len: u32) -> DropReason {
         if !self.up {
             DropReason::LinkDown
         } else if len > self.link_max_bytes {
             DropReason::Oversize
-        } else {
+        } else if self.is_choked {
             DropReason::HandOffFull
+        } else {
+            self.counters.tail_drops[queue] += 1;
+            DropReason::TailDrop
         }
     }
 
@@ -98,28 +93,38 @@ impl Egress {
     }
 
     /// Takes the first packet of the highest priority.
-    fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
+    fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<(T, u32)> {
         let queue = self.highest();
-        let index = self.ends[queue].0;
-        let node = nodes.get_mut(index as usize)?;
-        let (len, next) = (node.len, node.next);
-        let token = node.token.take();
-        self.ends[queue].0 = next;
-        self.busy &= !(u32::from(next == NONE) << queue);
-        node.next = *free;
-        *free = index;
+        let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
+        self.busy &= !(u32::from(is_empty) << queue);
         self.served |= 1 << queue;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
         self.packets -= 1;
-        token.map(|token| (token, len))
+        Some((token, len))
+    }
+}
+
+/// Packets in a row on their way into one queue, which is told of them at the end.
+pub(crate) struct Row {
+    fifo: Fifo,
+    bytes: u64,
+    limit_bytes: u64,
+    packets: u32,
+    port: usize,
+    queue: usize,
+}
+
+impl Row {
+    /// Takes nothing more.
+    pub(crate) fn close(&mut self) {
+        self.limit_bytes = 0;
     }
 }
 
 /// The egress side of all ports of a switch.
 pub struct Queues<T> {
-    nodes: Vec<Node<T>>,
-    free: u32,
+    slots: Slots<T>,
     ports: Vec<Egress>,
     /// Ports that may have something queued.
     busy: BusyPorts,
@@ -136,21 +141,16 @@ pub struct Queues<T> {
 impl<T> Queues<T> {
     /// Empty queues for ports of such rates (bits per second) and largest frames (bytes).
     pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
-        let count = config.packets_max;
-        let nodes = (0..count)
-            .map(|index| Node {
-                token: None,
-                len: 0,
-                next: if index + 1 == count { NONE } else { index + 1 },
-            })
-            .collect();
+        let ports: Vec<(u64, u32)> = ports.collect();
+        let (slots, mut fifos) = Slots::new(config.packets_max, ports.len() * PRIORITIES);
         let ports: Vec<Egress> = ports
+            .into_iter()
             .map(|(rate_bps, frame_max_bytes)| Egress {
                 bytes: [0; PRIORITIES + 1],
-                ends: [(NONE, NONE); PRIORITIES],
+                fifos: std::array::from_fn(|_| fifos.next().unwrap_or(Fifo::NOWHERE)),
                 free_at_ps: 0,
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-                frame_max_bytes,
+                limit_bytes: config.limit_bytes,
                 busy: 0,
                 packets: 0,
                 link_max_bytes: frame_max_bytes,
@@ -161,8 +161,7 @@ impl<T> Queues<T> {
             })
             .collect();
         Queues {
-            nodes,
-            free: if count == 0 { NONE } else { 0 },
+            slots,
             busy: BusyPorts::default(),
             waits: vec![serve::Waits::default(); ports.len()],
             watched_at: Nanos(0),
@@ -211,6 +210,13 @@ impl<T> Queues<T> {
         self.ports[port].bytes[usize::from(priority)]
     }
 
+    /// Whether a queue takes a packet of `len` bytes now.
+    pub(crate) fn takes(&self, port: usize, priority: u8, len: u32) -> bool {
+        let egress = &self.ports[port];
+        let depth = egress.bytes[usize::from(priority)] + u64::from(len);
+        depth <= egress.limit_bytes && len <= egress.link_max_bytes && self.slots.room() > 0
+    }
+
     /// Puts a packet of `len` bytes into a queue, or gives it back with the reason.
     #[inline(always)]
     pub fn enqueue(
@@ -222,15 +228,27 @@ impl<T> Queues<T> {
     ) -> Result<(), (T, DropReason)> {
         let egress = &mut self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        if len > egress.frame_max_bytes {
-            return Err((token, egress.refusal(len)));
+        if len > egress.link_max_bytes {
+            return Err((token, egress.refuse(queue, len)));
         }
-        let depth = egress.bytes[queue] + u64::from(len);
-        if depth > self.limit_bytes {
-            egress.counters.tail_drops[queue] += 1;
-            return Err((token, DropReason::TailDrop));
+        self.enqueue_fitting(port, priority, token, len)
+    }
+
+    /// As [`Queues::enqueue`], for a packet that is known to be no longer than the port's frames.
+    #[inline(always)]
+    pub(crate) fn enqueue_fitting(
+        &mut self,
+        port: usize,
+        priority: u8,
+        token: T,
+        len: u32,
+    ) -> Result<(), (T, DropReason)> {
+        let egress = &mut self.ports[port];
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        if egress.bytes[queue] + u64::from(len) > egress.limit_bytes {
+            return Err((token, egress.refuse(queue, len)));
         }
-        match self.link(port, queue, token, len) {
+        match self.append(port, queue, token, len) {
             Ok(()) => {
                 self.ports[port].counters.enqueued += 1;
                 Ok(())
@@ -239,30 +257,56 @@ impl<T> Queues<T> {
         }
     }
 
-    /// Appends a packet to a queue, or gives it back if there is no node for it.
+    /// Where packets in a row go to one queue.
     #[inline(always)]
-    fn link(&mut self, port: usize, queue: usize, token: T, len: u32) -> Result<(), T> {
-        let index = self.free;
-        let Some(next) = self.nodes.get(index as usize).map(|node| node.next) else {
-            return Err(token);
-        };
-        self.free = next;
-        let egress = &mut self.ports[port];
-        let (first, last) = &mut egress.ends[queue];
-        // Whether a queue is empty cannot be predicted: it is linked behind its last packet or,
-        // if there is none, behind itself, which is mended below.
-        let is_empty = egress.busy >> queue & 1 == 0;
-        let before = select_unpredictable(is_empty, index, *last);
-        *first = select_unpredictable(is_empty, index, *first);
-        *last = index;
-        if let Some(before) = self.nodes.get_mut(before as usize) {
-            before.next = index;
+    pub(crate) fn row(&self, port: usize, priority: u8) -> Row {
+        let egress = &self.ports[port];
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        Row {
+            fifo: egress.fifos[queue],
+            bytes: egress.bytes[queue],
+            limit_bytes: egress.limit_bytes,
+            packets: 0,
+            port,
+            queue,
         }
-        let node = &mut self.nodes[index as usize];
-        // A free node holds nothing: nothing is forgotten, and the compiler need not look.
-        std::mem::forget(node.token.replace(token));
-        node.len = len;
-        node.next = NONE;
+    }
+
+    /// Puts a packet of `len` bytes, which is known to be no longer than the port's frames, into a row,
+    /// or gives it back: [`Queues::enqueue`] tells why, after [`Queues::end_row`].
+    #[inline(always)]
+    pub(crate) fn push(&mut self, row: &mut Row, token: T, len: u32) -> Result<(), T> {
+        let bytes = row.bytes + u64::from(len);
+        if bytes > row.limit_bytes {
+            return Err(token);
+        }
+        self.slots.push(&mut row.fifo, token, len)?;
+        row.bytes = bytes;
+        row.packets += 1;
+        Ok(())
+    }
+
+    /// What a row has taken is queued.
+    #[inline(always)]
+    pub(crate) fn end_row(&mut self, row: &Row) {
+        if row.packets == 0 {
+            return;
+        }
+        let egress = &mut self.ports[row.port];
+        egress.fifos[row.queue] = row.fifo;
+        egress.busy |= 1 << row.queue;
+        self.busy.insert(row.port);
+        egress.bytes[ALL] += row.bytes - egress.bytes[row.queue];
+        egress.bytes[row.queue] = row.bytes;
+        egress.packets += row.packets;
+        egress.counters.enqueued += u64::from(row.packets);
+    }
+
+    /// Appends a packet to a queue, or gives it back if there is no slot for it.
+    #[inline(always)]
+    fn append(&mut self, port: usize, queue: usize, token: T, len: u32) -> Result<(), T> {
+        let egress = &mut self.ports[port];
+        self.slots.push(&mut egress.fifos[queue], token, len)?;
         egress.busy |= 1 << queue;
         self.busy.insert(port);
         egress.bytes[queue] += u64::from(len);
@@ -292,30 +336,22 @@ impl<T> Queues<T> {
         let (mut sent, mut sent_bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
-            let first = egress.ends[queue].0;
-            // The packets that leave are linked already: they become free nodes as they are.
-            let (mut next, mut last, mut bytes) = (first, first, 0);
-            while sent < room
-                && free_at_ps <= now_ps
-                && let Some(node) = self.nodes.get_mut(next as usize)
-            {
-                (last, next) = (next, node.next);
-                let len = node.len;
-                let cost_ps = (u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
+            let fifo = &mut egress.fifos[queue];
+            let (before, mut bytes) = (sent, 0);
+            for slot in self.slots.front(*fifo) {
+                if sent == room || free_at_ps > now_ps {
+                    break;
+                }
+                let cost_ps = (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
                 free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
-                bytes += u64::from(len);
+                bytes += u64::from(slot.len);
                 sent += 1;
-                if let Some(token) = node.token.take() {
+                if let Some(token) = slot.take() {
                     take(token);
                 }
             }
-            if let Some(node) = self.nodes.get_mut(last as usize) {
-                node.next = self.free;
-                self.free = first;
-            }
-            egress.ends[queue].0 = next;
-            // The end of an empty queue is never read: the next packet becomes its head as well.
-            egress.busy &= !(u32::from(next == NONE) << queue);
+            let is_empty = self.slots.advance(fifo, (sent - before) as u32);
+            egress.busy &= !(u32::from(is_empty) << queue);
             egress.served |= 1 << queue;
             egress.bytes[queue] -= bytes;
             egress.bytes[ALL] -= bytes;
@@ -364,7 +400,7 @@ impl<T> Queues<T> {
     /// [`Queues::flush`].
     pub fn set_up(&mut self, port: usize, up: bool) {
         self.ports[port].up = up;
-        self.ports[port].admit();
+        self.ports[port].admit(self.limit_bytes);
     }
 
     /// The next packet that is queued on a port which is down, and its priority.
@@ -375,7 +411,7 @@ impl<T> Queues<T> {
         }
         egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
-        let (token, _) = egress.pop(&mut self.nodes, &mut self.free)?;
+        let (token, _) = egress.pop(&mut self.slots)?;
         egress.counters.flushed += 1;
         Some((token, priority))
     }

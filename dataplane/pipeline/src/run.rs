@@ -8,18 +8,20 @@
 
 use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
-use packet::{Kind, MacAddr, Parsed, ethernet, ip};
+use packet::{Kind, MacAddr, Parsed, Psn, ethernet, ip};
 
 use crate::announced::Announcements;
 use crate::config::Mark;
 use crate::config::PortKind;
 use crate::counters::{Counters, Note};
+use crate::destination::Destination;
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
 use crate::source::{Class, Open, Part};
 use crate::spray::{Choice, Depths, Uplink, flow_hash};
 use crate::switch::{Exit, Leaf, Port, State, Switch};
 use crate::token::{Sink, Token};
+use crate::track::Stride;
 use crate::types::{FlowKey, LeafId, Nanos, PortId};
 
 /// Where mark and colour stand.
@@ -233,22 +235,28 @@ impl<T: Token> Switch<T> {
             counters,
             ..
         } = self;
+        let mut tally = match (row, &mut *state) {
+            (Some(row), State::Leaf(leaf)) => Some(Tally {
+                stride: leaf.destination.stride(row, colour),
+                destination: &mut leaf.destination,
+                path: (row, spine, colour),
+            }),
+            _ => None,
+        };
+        let place = (port, run.priority);
+        let mut queue = exit.row(place);
         let next = loop {
             let Some(bytes) = run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
-            if let (Some(row), State::Leaf(leaf)) = (row, &mut *state) {
-                let psn = Head::psn(bytes);
-                is_ended = leaf
-                    .destination
-                    .count(now, row, spine, colour, psn, counters);
+            if let Some(tally) = &mut tally {
+                is_ended = tally.count(now, Head::psn(bytes), counters);
             }
             bytes[..ethernet::ETHERTYPE].copy_from_slice(&macs);
             ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
-            let place = (port, run.priority);
-            if !exit.enqueue(place, token, run.wire_len, counters, sink) {
+            if !exit.push(&mut queue, place, token, run.wire_len, counters, sink) {
                 refused += 1;
             }
             match rest.next() {
@@ -257,6 +265,10 @@ impl<T: Token> Switch<T> {
                 Some(next) => token = next,
             }
         };
+        exit.queues.end_row(&queue);
+        if let Some(tally) = tally {
+            tally.end(now, counters);
+        }
         if let (Some((from, to)), State::Spine(spine)) = (passing, state) {
             let cell = spine.counts.cell_of(from, to, colour);
             let queued = (packets - refused) as u32;
@@ -376,6 +388,40 @@ struct Taken {
     is_over: bool,
 }
 
+/// Marked packets of one flow and colour that come over one spine.
+struct Tally<'a> {
+    destination: &'a mut Destination,
+    /// Those in order, which are counted at the end.
+    stride: Stride,
+    /// Row, spine, colour.
+    path: (usize, usize, usize),
+}
+
+impl Tally<'_> {
+    /// Takes a packet. True when its window ends with it.
+    #[inline(always)]
+    fn count(&mut self, now: Nanos, psn: Psn, counters: &mut Counters) -> bool {
+        !self.stride.step(psn) && self.count_any(now, psn, counters)
+    }
+
+    #[inline(never)]
+    fn count_any(&mut self, now: Nanos, psn: Psn, counters: &mut Counters) -> bool {
+        let (row, spine, colour) = self.path;
+        let Tally { destination, .. } = self;
+        destination.walk(now, row, spine, colour, &self.stride, counters);
+        let is_ended = destination.count_any(now, row, spine, colour, psn, counters);
+        self.stride = destination.stride(row, colour);
+        is_ended
+    }
+
+    #[inline(always)]
+    fn end(self, now: Nanos, counters: &mut Counters) {
+        let (row, spine, colour) = self.path;
+        self.destination
+            .walk(now, row, spine, colour, &self.stride, counters);
+    }
+}
+
 /// All that packets from a host to another leaf meet.
 struct LeafWay<'a, T> {
     run: &'a Run,
@@ -402,17 +448,21 @@ impl<T: Token> LeafWay<'_, T> {
         let mut dropped = None;
         let mut is_over = false;
         let mark_bits = open.mark_bits();
+        let mut stride = open.stride();
         let next = loop {
             let Some(bytes) = self.run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
             let mut is_marked = true;
-            if !open.step(psn) {
+            if !stride.step(psn) {
+                open.walk(&stride);
+                stride = Stride::NOTHING;
                 if open.is_outside(psn) {
                     break Next::Unknown(token);
                 }
                 let class = open.classify(now, psn, which, self.counters);
+                stride = open.stride();
                 (is_marked, is_over) = match class {
                     Class::Measured { mark, ends } => (mark, ends),
                     Class::Plain | Class::Sampled | Class::Past => (false, false),
@@ -440,6 +490,7 @@ impl<T: Token> LeafWay<'_, T> {
                 Some(next) => token = next,
             }
         };
+        open.walk(&stride);
         if packets > 0 {
             open.touch(now);
         }

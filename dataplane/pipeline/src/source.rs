@@ -11,7 +11,7 @@ use packet::{Psn, Space};
 use crate::announced::{Announced, Announcements};
 use crate::config::{Mark, Measurement};
 use crate::counters::{Counters, Note};
-use crate::track::{Place, Seen, Track};
+use crate::track::{Place, Seen, Stride, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
 use crate::window::{Dress, first_psn};
 
@@ -629,15 +629,17 @@ impl Open {
         matches!(self.track.place(psn), Place::Before | Place::Past)
     }
 
-    /// Takes the flow's next packet, if it is the one that is due and not the window's last: it is to be
-    /// marked. False, and nothing has happened, for any other.
+    /// What can be taken in a row: packets that are all to be marked.
     #[inline(always)]
-    pub(crate) fn step(&mut self, psn: Psn) -> bool {
-        let is_next = self.track.step(psn);
-        if is_next {
-            self.seen.step(psn);
-        }
-        is_next
+    pub(crate) fn stride(&self) -> Stride {
+        self.track.stride()
+    }
+
+    /// What a stride has taken has come.
+    #[inline(always)]
+    pub(crate) fn walk(&mut self, stride: &Stride) {
+        self.track.walk(stride);
+        self.seen.walk(stride);
     }
 
     /// What a packet of the flow is to the window.

@@ -12,7 +12,7 @@ use crate::gateway::{self, Gateway};
 use crate::known::Known;
 use crate::link::Holds;
 use crate::link_state::LinkState;
-use crate::port::{MEASURED, PRIORITIES, Queues};
+use crate::port::{MEASURED, PRIORITIES, Queues, Row};
 use crate::red::Red;
 use crate::report::{Command, Report};
 use crate::route::RouteTable;
@@ -137,27 +137,69 @@ impl<T: Token> Exit<T> {
         counters: &mut Counters,
         sink: &mut S,
     ) -> bool {
-        let is_marked = match &mut self.red {
-            None => false,
-            Some(red) => {
-                let depth = self.queues.queue_bytes(port, priority);
-                red.marks(port, usize::from(priority), depth)
-                    && packet::ecn::mark(token.header_mut())
-            }
-        };
+        if self.red.is_some() {
+            self.mark_congestion((port, priority), &mut token, counters);
+        }
         match self.queues.enqueue(port, priority, token, len) {
-            Ok(()) => {
-                if is_marked {
-                    counters.note(Note::EcnMarked);
-                }
-                true
-            }
+            Ok(()) => true,
             Err((token, reason)) => {
                 counters.drops[reason.index()] += 1;
                 sink.discard(token, reason);
                 false
             }
         }
+    }
+
+    /// Marks the packet's ECN field by the depth of the queue that it goes to. One that the queue then
+    /// refuses is not counted.
+    #[inline(never)]
+    fn mark_congestion(
+        &mut self,
+        (port, priority): (usize, u8),
+        token: &mut T,
+        counters: &mut Counters,
+    ) {
+        let Some(red) = &mut self.red else { return };
+        let depth = self.queues.queue_bytes(port, priority);
+        let is_taken = self.queues.takes(port, priority, token.wire_len());
+        if red.marks(port, usize::from(priority), depth)
+            && packet::ecn::mark(token.header_mut())
+            && is_taken
+        {
+            counters.note(Note::EcnMarked);
+        }
+    }
+
+    /// Where packets in a row go to one queue.
+    #[inline(always)]
+    pub(crate) fn row(&self, (port, priority): (usize, u8)) -> Row {
+        let mut row = self.queues.row(port, priority);
+        if self.red.is_some() {
+            // Each packet is looked at.
+            row.close();
+        }
+        row
+    }
+
+    /// As [`Exit::enqueue`] into the row's queue, a packet that no port would refuse for its
+    /// length.
+    #[inline(always)]
+    pub(crate) fn push<S: Sink<T>>(
+        &mut self,
+        row: &mut Row,
+        place: (usize, u8),
+        token: T,
+        len: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        let Err(token) = self.queues.push(row, token, len) else {
+            return true;
+        };
+        self.queues.end_row(row);
+        let is_queued = self.enqueue(place, token, len, counters, sink);
+        *row = self.row(place);
+        is_queued
     }
 }
 

@@ -1,0 +1,244 @@
+//! Where queued packets wait: slots in chunks of eight, of which every queue has a chain.
+//!
+//! A queue always has a slot for its next packet, so one that comes is stored there and nothing else
+//! is looked at; only every eighth asks for a chunk. An empty queue goes back to the begin of its
+//! chunk, which is still in the cache. All slots are allocated at start.
+
+/// Slots of a chunk. With a token of eight bytes a chunk takes two cache lines.
+const CHUNK: u32 = 8;
+/// Chunks that a queue may fill in part: its first and its last.
+const CHUNKS_IN_PART: usize = 2;
+const NONE: u32 = u32::MAX;
+
+/// A packet's place.
+pub(super) struct Slot<T> {
+    token: Option<T>,
+    /// Bytes of the packet.
+    pub(super) len: u32,
+}
+
+impl<T> Slot<T> {
+    /// What is there, which leaves.
+    #[inline(always)]
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.token.take()
+    }
+}
+
+/// One queue: the slot of its first packet, and that of the next to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+impl Fifo {
+    /// One that takes nothing.
+    pub(super) const NOWHERE: Fifo = Fifo {
+        head: NONE,
+        tail: NONE,
+    };
+}
+
+/// The slots of a switch.
+pub(super) struct Slots<T> {
+    slots: Vec<Slot<T>>,
+    /// By chunk: the first slot of the next one of the same queue, or of the next free one.
+    next: Vec<u32>,
+    /// The first slot of the first free chunk.
+    free: u32,
+    /// How many more packets may come.
+    room: u32,
+}
+
+impl<T> Slots<T> {
+    /// Room for `packets` in `queues`, which are empty.
+    pub(super) fn new(packets: u32, queues: usize) -> (Slots<T>, impl Iterator<Item = Fifo>) {
+        // Whichever way they are spread over the queues.
+        let chunks = packets.div_ceil(CHUNK) as usize + CHUNKS_IN_PART * queues;
+        let slot = || Slot {
+            token: None,
+            len: 0,
+        };
+        let first = |chunk: usize| chunk as u32 * CHUNK;
+        let mut next: Vec<u32> = (1..=chunks).map(first).collect();
+        if let Some(last) = next.last_mut() {
+            *last = NONE;
+        }
+        let slots = Slots {
+            slots: std::iter::repeat_with(slot)
+                .take(chunks * CHUNK as usize)
+                .collect(),
+            next,
+            free: first(queues),
+            room: packets,
+        };
+        let fifo = move |queue| Fifo {
+            head: first(queue),
+            tail: first(queue),
+        };
+        (slots, (0..queues).map(fifo))
+    }
+
+    /// How many more packets may come.
+    #[inline(always)]
+    pub(super) fn room(&self) -> u32 {
+        self.room
+    }
+
+    /// Appends a packet of `len` bytes, or gives it back when there is no room.
+    #[inline(always)]
+    pub(super) fn push(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
+        let Some(slot) = self.slots.get_mut(fifo.tail as usize) else {
+            return Err(token);
+        };
+        if self.room == 0 {
+            return Err(token);
+        }
+        self.room -= 1;
+        // It holds nothing: nothing is forgotten, and the compiler need not look.
+        std::mem::forget(slot.token.replace(token));
+        slot.len = len;
+        fifo.tail += 1;
+        if fifo.tail.is_multiple_of(CHUNK) {
+            self.extend(fifo);
+        }
+        Ok(())
+    }
+
+    /// The queue's last chunk is full: it gets one more.
+    #[inline(never)]
+    fn extend(&mut self, fifo: &mut Fifo) {
+        let full = (fifo.tail / CHUNK - 1) as usize;
+        let chunk = self.free;
+        fifo.tail = chunk;
+        self.next[full] = chunk;
+        debug_assert!(chunk != NONE, "there are chunks for all packets");
+        if let Some(next) = self.next.get(chunk as usize / CHUNK as usize) {
+            self.free = *next;
+        }
+    }
+
+    /// The first packets of a queue, as many as lie side by side.
+    #[inline(always)]
+    pub(super) fn front(&mut self, fifo: Fifo) -> &mut [Slot<T>] {
+        let is_last_chunk = (fifo.head ^ fifo.tail) < CHUNK;
+        let end = if is_last_chunk {
+            fifo.tail
+        } else {
+            fifo.head / CHUNK * CHUNK + CHUNK
+        };
+        self.slots
+            .get_mut(fifo.head as usize..end as usize)
+            .unwrap_or_default()
+    }
+
+    /// `count` packets of the queue's front have left. Returns whether it is empty.
+    #[inline(always)]
+    pub(super) fn advance(&mut self, fifo: &mut Fifo, count: u32) -> bool {
+        self.room += count;
+        fifo.head += count;
+        if count > 0 && fifo.head.is_multiple_of(CHUNK) {
+            let left = fifo.head - CHUNK;
+            let next = &mut self.next[(left / CHUNK) as usize];
+            fifo.head = std::mem::replace(next, self.free);
+            self.free = left;
+        }
+        let is_empty = fifo.head == fifo.tail;
+        if is_empty {
+            let begin = fifo.tail / CHUNK * CHUNK;
+            (fifo.head, fifo.tail) = (begin, begin);
+        }
+        is_empty
+    }
+
+    /// Takes the first packet of a queue, and tells its length and whether the queue is empty now.
+    pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<(T, u32, bool)> {
+        let slot = self.front(*fifo).first_mut()?;
+        let len = slot.len;
+        let token = slot.take()?;
+        Some((token, len, self.advance(fifo, 1)))
+    }
+
+    /// Lengths of all packets of a queue, first to last.
+    pub(super) fn lengths(&self, fifo: Fifo) -> impl Iterator<Item = u32> {
+        let mut at = fifo.head;
+        std::iter::from_fn(move || {
+            if at == fifo.tail {
+                return None;
+            }
+            let len = self.slots.get(at as usize)?.len;
+            at += 1;
+            if at.is_multiple_of(CHUNK) {
+                at = self.next[(at / CHUNK - 1) as usize];
+            }
+            Some(len)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    proptest! {
+        /// Queues of one store give what was put into each, in order, up to the room of all.
+        #[test]
+        fn queues_share_the_slots(
+            packets in 1u32..60,
+            moves in proptest::collection::vec((0usize..3, any::<bool>(), 1u32..12), 1..400),
+        ) {
+            let (mut slots, fifos) = Slots::new(packets, 3);
+            let mut fifos: Vec<Fifo> = fifos.collect();
+            let mut model = vec![VecDeque::new(); 3];
+            let mut token = 0u32;
+            for (queue, is_push, count) in moves {
+                let fifo = &mut fifos[queue];
+                for _ in 0..count {
+                    if is_push {
+                        let is_full = model.iter().map(VecDeque::len).sum::<usize>() == packets as usize;
+                        token += 1;
+                        prop_assert_eq!(slots.push(fifo, token, token * 3).is_err(), is_full);
+                        if !is_full {
+                            model[queue].push_back(token);
+                        }
+                    } else {
+                        let expected = model[queue].pop_front().map(|token| (token, token * 3, model[queue].is_empty()));
+                        prop_assert_eq!(slots.pop(fifo), expected);
+                    }
+                }
+                let lengths: Vec<u32> = slots.lengths(*fifo).collect();
+                let expected: Vec<u32> = model[queue].iter().map(|token| token * 3).collect();
+                prop_assert_eq!(lengths, expected);
+                let held: usize = model.iter().map(VecDeque::len).sum();
+                prop_assert_eq!(slots.room() as usize, packets as usize - held);
+            }
+        }
+
+        /// What leaves in stretches is what leaves one by one.
+        #[test]
+        fn a_front_leaves_in_order(puts in 1u32..50, takes in proptest::collection::vec(1u32..9, 60)) {
+            let (mut slots, mut fifos) = Slots::new(50, 1);
+            let mut fifo = fifos.next().unwrap();
+            for token in 0..puts {
+                slots.push(&mut fifo, token, 1).unwrap();
+            }
+            let mut due = 0;
+            for most in takes {
+                let mut count = 0;
+                for slot in slots.front(fifo) {
+                    if count == most {
+                        break;
+                    }
+                    prop_assert_eq!(slot.take(), Some(due));
+                    due += 1;
+                    count += 1;
+                }
+                prop_assert_eq!(slots.advance(&mut fifo, count), due == puts);
+            }
+            prop_assert_eq!(due, puts);
+        }
+    }
+}
