@@ -371,7 +371,7 @@ impl FabricLoop {
             .iter()
             .map(|Node { switch, .. }| {
                 let ports =
-                    (0..switch.ports_len()).map(|p| *switch.port_counters(PortId(p as u16)));
+                    (0..switch.ports_len()).map(|p| switch.port_counters(PortId(p as u16)));
                 (
                     switch.counters().clone(),
                     ports.collect(),

@@ -16,6 +16,7 @@ use dpdk::{Burst, Mempool, RingReceiver, RingSender};
 use pipeline::port::PRIORITIES;
 use pipeline::{Claim, DropReason, Nanos, Notice, PortId, Report, Sink, Switch, Token};
 
+use crate::gather::Gather;
 use crate::hub::Hub;
 use crate::links_up::LinkWord;
 use crate::packet::Packet;
@@ -28,6 +29,8 @@ pub const RING_PACKETS: u32 = 1024;
 const STAGED_MAX: u32 = 512;
 /// Packets that are accepted from one other lcore in a round.
 const ACCEPT_MAX: usize = dpdk::BURST_MAX;
+/// Packets of a receive burst that tell of more: some drivers give no more than these at once.
+const FULL: usize = 32;
 
 /// An instance of a switch.
 pub struct Part {
@@ -158,6 +161,7 @@ pub struct Worker {
     leaving: Vec<Burst>,
     links: Arc<LinkWord>,
     links_seen: u64,
+    gather: Gather,
     sink: WorkerSink,
 }
 
@@ -205,6 +209,7 @@ impl Worker {
             leaving: (0..lcores).map(|_| Burst::new()).collect(),
             links: setup.links,
             links_seen: 0,
+            gather: Gather::default(),
             sink: WorkerSink {
                 pool: setup.pool,
                 seam: setup.seam,
@@ -237,7 +242,7 @@ impl Worker {
         }
         for outlet in &mut self.outlets {
             let counters = &self.trunks[outlet.device];
-            moved += outlet.send_due(now, &mut self.parts, counters);
+            moved += outlet.send_due(now, &mut self.parts, counters, &self.gather);
         }
         if self.lcores > 1 {
             self.publish_depths();
@@ -301,7 +306,7 @@ impl Worker {
 
     fn receive(&mut self, now: Nanos) -> usize {
         let mut burst = Burst::new();
-        let mut moved = 0;
+        let (mut moved, mut is_full) = (0, false);
         for index in 0..self.inlets.len() {
             let inlet = &mut self.inlets[index];
             let count = inlet.rx.receive(&mut burst);
@@ -309,6 +314,7 @@ impl Worker {
                 continue;
             }
             moved += count;
+            is_full |= count >= FULL;
             let trunk = &self.trunks[inlet.device];
             trunk.rx.fetch_add(count as u64, Ordering::Relaxed);
             let is_home = self.lcores == 1 || inlet.is_spread;
@@ -352,6 +358,7 @@ impl Worker {
             take(&mut self.parts, &mut self.sink, now, of_run, &mut run);
             self.pass_on();
         }
+        self.gather.received(now, is_full);
         moved
     }
 

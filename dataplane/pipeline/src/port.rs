@@ -20,8 +20,8 @@ pub const PRIORITIES: usize = 8;
 /// The priority of the measured flow at its source leaf.
 pub const MEASURED: u8 = 7;
 
-/// The queues and the shaper of one port: the cache lines that every packet needs, in order, and
-/// what is counted behind them.
+/// The queues and the shaper of one port, in the order in which packets need them; what is counted
+/// less often is in [`Queues::rare`].
 #[repr(C, align(64))]
 struct Egress {
     /// When the link will be free, in picoseconds.
@@ -35,18 +35,30 @@ struct Egress {
     packets: u32,
     /// The longest frame that is taken.
     link_max_bytes: u32,
+    /// The neighbour's MAC address and the port's own, as a frame has them.
+    macs: [u8; 12],
     /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
     /// cache line.
     bytes: [u64; PRIORITIES + 1],
+    enqueued: u64,
     /// By priority.
     fifos: [Fifo; PRIORITIES],
+    tx_packets: u64,
+    tx_bytes: u64,
+    /// Most bytes that stood here at once.
+    backlog_bytes_max: u64,
     up: bool,
     /// Another lcore's, to which too many packets are on their way.
     is_choked: bool,
     /// Bit p: queue p was served since [`Queues::watch`] looked last.
     served: u8,
-    counters: PortCounters,
 }
+
+/// A port's place is found by a shift.
+const _: () = assert!(size_of::<Egress>() == 256);
+
+/// A row takes as many packets, 2 to this power, before it looks at the queue again.
+const ROW_SHIFT: u32 = 6;
 
 /// The place in [`Egress::bytes`] of all bytes together.
 const ALL: usize = PRIORITIES;
@@ -66,7 +78,7 @@ impl Egress {
 
     /// Why a frame of `len` bytes is not taken into a queue.
     #[cold]
-    fn refuse(&mut self, queue: usize, len: u32) -> DropReason {
+    fn refusal(&self, len: u32) -> DropReason {
         if !self.up {
             DropReason::LinkDown
         } else if len > self.link_max_bytes {
@@ -74,7 +86,6 @@ impl Egress {
         } else if self.is_choked {
             DropReason::HandOffFull
         } else {
-            self.counters.tail_drops[queue] += 1;
             DropReason::TailDrop
         }
     }
@@ -82,8 +93,7 @@ impl Egress {
     /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
     #[inline(always)]
     fn note_backlog(&mut self) {
-        let most = &mut self.counters.backlog_bytes_max;
-        *most = (*most).max(self.bytes[ALL]);
+        self.backlog_bytes_max = self.backlog_bytes_max.max(self.bytes[ALL]);
     }
 
     /// The highest priority that has packets, if any has.
@@ -108,17 +118,67 @@ impl Egress {
 /// Packets in a row on their way into one queue, which is told of them at the end.
 pub(crate) struct Row {
     fifo: Fifo,
-    bytes: u64,
-    limit_bytes: u64,
+    /// How many more it takes.
+    left: u32,
     packets: u32,
+    len: u32,
     port: usize,
     queue: usize,
 }
 
 impl Row {
+    /// Its port and priority, and the bytes of its packets.
+    pub(crate) fn place(&self) -> ((usize, u8), u32) {
+        ((self.port, self.queue as u8), self.len)
+    }
+
     /// Takes nothing more.
     pub(crate) fn close(&mut self) {
-        self.limit_bytes = 0;
+        self.left = 0;
+    }
+}
+
+/// The way into the queues of one port.
+pub(crate) struct Door<'a, T> {
+    egress: &'a mut Egress,
+    slots: &'a mut Slots<T>,
+    busy: &'a mut BusyPorts,
+    port: usize,
+}
+
+impl<T> Door<'_, T> {
+    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue, or gives it
+    /// back with the reason, to be told to [`Queues::refused`].
+    #[inline(always)]
+    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), (T, DropReason)> {
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
+            return Err((token, self.egress.refusal(len)));
+        }
+        self.egress.enqueued += 1;
+        self.append(queue, token, len).map_err(|(egress, token)| {
+            egress.enqueued -= 1;
+            (token, DropReason::QueueMemory)
+        })
+    }
+}
+
+impl<'a, T> Door<'a, T> {
+    /// Appends a packet to a queue, or gives it back if there is no slot for it.
+    #[inline(always)]
+    fn append(self, queue: usize, token: T, len: u32) -> Result<(), (&'a mut Egress, T)> {
+        let egress = self.egress;
+        if let Err(token) = self.slots.push(&mut egress.fifos[queue], token, len) {
+            return Err((egress, token));
+        }
+        if egress.busy == 0 {
+            self.busy.insert(self.port);
+        }
+        egress.busy |= 1 << queue;
+        egress.bytes[queue] += u64::from(len);
+        egress.bytes[ALL] += u64::from(len);
+        egress.packets += 1;
+        Ok(())
     }
 }
 
@@ -126,6 +186,8 @@ impl Row {
 pub struct Queues<T> {
     slots: Slots<T>,
     ports: Vec<Egress>,
+    /// What ports count beside what [`Egress`] does.
+    rare: Vec<PortCounters>,
     /// Ports that may have something queued.
     busy: BusyPorts,
     /// Since when queues wait, by port.
@@ -154,16 +216,21 @@ impl<T> Queues<T> {
                 busy: 0,
                 packets: 0,
                 link_max_bytes: frame_max_bytes,
+                macs: [0; 12],
                 up: true,
                 is_choked: false,
                 served: 0,
-                counters: PortCounters::default(),
+                enqueued: 0,
+                tx_packets: 0,
+                tx_bytes: 0,
+                backlog_bytes_max: 0,
             })
             .collect();
         Queues {
             slots,
             busy: BusyPorts::default(),
             waits: vec![serve::Waits::default(); ports.len()],
+            rare: vec![PortCounters::default(); ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports
                 .iter()
@@ -226,62 +293,66 @@ impl<T> Queues<T> {
         token: T,
         len: u32,
     ) -> Result<(), (T, DropReason)> {
-        let egress = &mut self.ports[port];
-        let queue = usize::from(priority) & (PRIORITIES - 1);
+        let egress = &self.ports[port];
         if len > egress.link_max_bytes {
-            return Err((token, egress.refuse(queue, len)));
+            let reason = egress.refusal(len);
+            return Err((token, reason));
         }
-        self.enqueue_fitting(port, priority, token, len)
+        self.door(port).put(priority, token, len)
+            .map_err(|(token, reason)| (token, self.refused(port, priority, reason)))
     }
 
-    /// As [`Queues::enqueue`], for a packet that is known to be no longer than the port's frames.
-    #[inline(always)]
-    pub(crate) fn enqueue_fitting(
-        &mut self,
-        port: usize,
-        priority: u8,
-        token: T,
-        len: u32,
-    ) -> Result<(), (T, DropReason)> {
-        let egress = &mut self.ports[port];
-        let queue = usize::from(priority) & (PRIORITIES - 1);
-        if egress.bytes[queue] + u64::from(len) > egress.limit_bytes {
-            return Err((token, egress.refuse(queue, len)));
+    /// Counts at its port that a packet was refused.
+    #[cold]
+    pub(crate) fn refused(&mut self, port: usize, priority: u8, reason: DropReason) -> DropReason {
+        if reason == DropReason::TailDrop {
+            self.rare[port].tail_drops[usize::from(priority) & (PRIORITIES - 1)] += 1;
         }
-        match self.append(port, queue, token, len) {
-            Ok(()) => {
-                self.ports[port].counters.enqueued += 1;
-                Ok(())
-            }
-            Err(token) => Err((token, DropReason::QueueMemory)),
+        reason
+    }
+
+    /// The way into the queues of `port`.
+    #[inline(always)]
+    pub(crate) fn door(&mut self, port: usize) -> Door<'_, T> {
+        Door {
+            egress: &mut self.ports[port],
+            slots: &mut self.slots,
+            busy: &mut self.busy,
+            port,
         }
     }
 
-    /// Where packets in a row go to one queue.
+    /// Where packets in a row, of `len` bytes each, go to one queue.
     #[inline(always)]
-    pub(crate) fn row(&self, port: usize, priority: u8) -> Row {
+    pub(crate) fn row(&self, port: usize, priority: u8, len: u32) -> Row {
         let egress = &self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
+        let bytes = egress.limit_bytes.saturating_sub(egress.bytes[queue]);
+        // Most often there is room for more than a burst, and nothing is divided.
+        let fit = if bytes >> ROW_SHIFT >= u64::from(len) {
+            1 << ROW_SHIFT
+        } else {
+            (bytes as u32).checked_div(len).unwrap_or(0)
+        };
         Row {
             fifo: egress.fifos[queue],
-            bytes: egress.bytes[queue],
-            limit_bytes: egress.limit_bytes,
+            left: fit.min(self.slots.room()),
             packets: 0,
+            len,
             port,
             queue,
         }
     }
 
-    /// Puts a packet of `len` bytes, which is known to be no longer than the port's frames, into a row,
-    /// or gives it back: [`Queues::enqueue`] tells why, after [`Queues::end_row`].
+    /// Puts a packet, which is known to be no longer than the port's frames, into a row, or gives it
+    /// back: [`Queues::enqueue`] tells why, or takes it after all, after [`Queues::end_row`].
     #[inline(always)]
-    pub(crate) fn push(&mut self, row: &mut Row, token: T, len: u32) -> Result<(), T> {
-        let bytes = row.bytes + u64::from(len);
-        if bytes > row.limit_bytes {
+    pub(crate) fn push(&mut self, row: &mut Row, token: T) -> Result<(), T> {
+        if row.left == 0 {
             return Err(token);
         }
-        self.slots.push(&mut row.fifo, token, len)?;
-        row.bytes = bytes;
+        self.slots.put(&mut row.fifo, token, row.len)?;
+        row.left -= 1;
         row.packets += 1;
         Ok(())
     }
@@ -294,25 +365,16 @@ impl<T> Queues<T> {
         }
         let egress = &mut self.ports[row.port];
         egress.fifos[row.queue] = row.fifo;
+        if egress.busy == 0 {
+            self.busy.insert(row.port);
+        }
         egress.busy |= 1 << row.queue;
-        self.busy.insert(row.port);
-        egress.bytes[ALL] += row.bytes - egress.bytes[row.queue];
-        egress.bytes[row.queue] = row.bytes;
+        self.slots.count(row.packets);
+        let bytes = u64::from(row.packets) * u64::from(row.len);
+        egress.bytes[row.queue] += bytes;
+        egress.bytes[ALL] += bytes;
         egress.packets += row.packets;
-        egress.counters.enqueued += u64::from(row.packets);
-    }
-
-    /// Appends a packet to a queue, or gives it back if there is no slot for it.
-    #[inline(always)]
-    fn append(&mut self, port: usize, queue: usize, token: T, len: u32) -> Result<(), T> {
-        let egress = &mut self.ports[port];
-        self.slots.push(&mut egress.fifos[queue], token, len)?;
-        egress.busy |= 1 << queue;
-        self.busy.insert(port);
-        egress.bytes[queue] += u64::from(len);
-        egress.bytes[ALL] += u64::from(len);
-        egress.packets += 1;
-        Ok(())
+        egress.enqueued += u64::from(row.packets);
     }
 
     /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
@@ -337,20 +399,23 @@ impl<T> Queues<T> {
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
             let fifo = &mut egress.fifos[queue];
-            let (before, mut bytes) = (sent, 0);
-            for slot in self.slots.front(*fifo) {
-                if sent == room || free_at_ps > now_ps {
+            let (mut count, mut bytes) = (0, 0);
+            // Whatever it missed, the link is busy until later than `earliest_ps` from now on.
+            free_at_ps = free_at_ps.max(earliest_ps);
+            for slot in self.slots.front(*fifo, room - sent) {
+                if free_at_ps > now_ps {
                     break;
                 }
-                let cost_ps = (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
-                free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
+                free_at_ps +=
+                    (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
                 bytes += u64::from(slot.len);
-                sent += 1;
+                count += 1;
                 if let Some(token) = slot.take() {
                     take(token);
                 }
             }
-            let is_empty = self.slots.advance(fifo, (sent - before) as u32);
+            sent += count;
+            let is_empty = self.slots.advance(fifo, count as u32);
             egress.busy &= !(u32::from(is_empty) << queue);
             egress.served |= 1 << queue;
             egress.bytes[queue] -= bytes;
@@ -359,8 +424,8 @@ impl<T> Queues<T> {
         }
         egress.packets -= sent as u32;
         egress.free_at_ps = free_at_ps;
-        egress.counters.tx_packets += sent as u64;
-        egress.counters.tx_bytes += sent_bytes;
+        egress.tx_packets += sent as u64;
+        egress.tx_bytes += sent_bytes;
         sent
     }
 
@@ -390,6 +455,17 @@ impl<T> Queues<T> {
         Some(port)
     }
 
+    /// The MAC addresses that frames to the neighbour of `port` get: they lie where its queues do.
+    #[inline(always)]
+    pub(crate) fn macs(&self, port: usize) -> &[u8; 12] {
+        &self.ports[port].macs
+    }
+
+    /// Sets the neighbour's MAC address and the port's own.
+    pub(crate) fn set_macs(&mut self, port: usize, macs: [u8; 12]) {
+        self.ports[port].macs = macs;
+    }
+
     /// Whether the link of `port` is up.
     #[inline(always)]
     pub fn is_up(&self, port: usize) -> bool {
@@ -412,7 +488,7 @@ impl<T> Queues<T> {
         egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
         let (token, _) = egress.pop(&mut self.slots)?;
-        egress.counters.flushed += 1;
+        self.rare[port].flushed += 1;
         Some((token, priority))
     }
 
@@ -435,15 +511,21 @@ impl<T> Queues<T> {
     }
 
     /// Counters of `port`.
-    #[inline(always)]
-    pub fn counters(&self, port: usize) -> &PortCounters {
-        &self.ports[port].counters
+    pub fn counters(&self, port: usize) -> PortCounters {
+        let egress = &self.ports[port];
+        PortCounters {
+            enqueued: egress.enqueued,
+            tx_packets: egress.tx_packets,
+            tx_bytes: egress.tx_bytes,
+            backlog_bytes_max: egress.backlog_bytes_max,
+            ..self.rare[port]
+        }
     }
 
     /// Counts received packets of `port`.
     #[inline(always)]
     pub fn count_received(&mut self, port: usize, packets: u64, bytes: u64) {
-        let counters = &mut self.ports[port].counters;
+        let counters = &mut self.rare[port];
         counters.rx_packets += packets;
         counters.rx_bytes += bytes;
     }
@@ -451,7 +533,7 @@ impl<T> Queues<T> {
     /// The conservation law of every port.
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {
-            let c = &self.ports[port].counters;
+            let c = self.counters(port);
             c.enqueued == c.tx_packets + c.flushed + u64::from(self.queued(port))
         })
     }

@@ -18,8 +18,8 @@ use crate::destination::Destination;
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
 use crate::source::{Class, Open, Part};
-use crate::spray::{Choice, Depths, Uplink, flow_hash};
-use crate::switch::{Exit, Leaf, Port, State, Switch};
+use crate::spray::{Choice, Depths, OfTwo, Uplink, flow_hash};
+use crate::switch::{Exit, Leaf, State, Switch};
 use crate::token::{Sink, Token};
 use crate::track::Stride;
 use crate::types::{FlowKey, LeafId, Nanos, PortId};
@@ -141,7 +141,6 @@ impl<T: Token> Switch<T> {
         let Switch {
             state,
             exit,
-            ports,
             counters,
             ..
         } = self;
@@ -160,7 +159,6 @@ impl<T: Token> Switch<T> {
             to,
             choice,
             exit,
-            ports,
             counters,
         };
         let port = PortId(run.in_port as u16);
@@ -244,7 +242,7 @@ impl<T: Token> Switch<T> {
             _ => None,
         };
         let place = (port, run.priority);
-        let mut queue = exit.row(place);
+        let mut queue = exit.row(place, run.wire_len);
         let next = loop {
             let Some(bytes) = run.bytes(&mut token) else {
                 break Next::Token(Some(token));
@@ -256,7 +254,7 @@ impl<T: Token> Switch<T> {
             ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
-            if !exit.push(&mut queue, place, token, run.wire_len, counters, sink) {
+            if !exit.push(&mut queue, token, counters, sink) {
                 refused += 1;
             }
             match rest.next() {
@@ -428,7 +426,6 @@ struct LeafWay<'a, T> {
     to: LeafId,
     choice: Choice<'a>,
     exit: &'a mut Exit<T>,
-    ports: &'a [Port],
     counters: &'a mut Counters,
 }
 
@@ -449,12 +446,13 @@ impl<T: Token> LeafWay<'_, T> {
         let mut is_over = false;
         let mark_bits = open.mark_bits();
         let mut stride = open.stride();
+        let of_two = self.choice.of_two(true);
         let next = loop {
             let Some(bytes) = self.run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
-            let mut is_marked = true;
+            let mut bits = mark_bits;
             if !stride.step(psn) {
                 open.walk(&stride);
                 stride = Stride::NOTHING;
@@ -463,22 +461,23 @@ impl<T: Token> LeafWay<'_, T> {
                 }
                 let class = open.classify(now, psn, which, self.counters);
                 stride = open.stride();
+                let is_marked;
                 (is_marked, is_over) = match class {
                     Class::Measured { mark, ends } => (mark, ends),
                     Class::Plain | Class::Sampled | Class::Past => (false, false),
                 };
+                bits = if is_marked { mark_bits } else { 0 };
             }
-            let uplink = self.uplink(bytes, MEASURED);
-            self.rewrite(bytes, uplink);
-            bytes[FLAGS_AT] |= if is_marked { mark_bits } else { 0 };
+            let uplink = self.uplink(bytes, MEASURED, of_two);
+            self.rewrite(bytes, uplink, bits);
             packets += 1;
             if !self.enqueue(uplink, MEASURED, token, sink) {
                 refused += 1;
                 unmarked += 1;
-                if is_marked {
+                if bits != 0 {
                     dropped = Some(uplink.spine());
                 }
-            } else if is_marked {
+            } else if bits != 0 {
                 open.count_sent(uplink.spine());
                 self.choice.count_measured(uplink);
             } else {
@@ -519,6 +518,7 @@ impl<T: Token> LeafWay<'_, T> {
         let (mut packets, mut refused) = (0, 0);
         let priority = self.run.priority;
         let unseen = u64::from(until_sample.saturating_sub(1));
+        let of_two = self.choice.of_two(priority == MEASURED);
         let next = loop {
             if packets == unseen {
                 break Next::Unknown(token);
@@ -531,8 +531,8 @@ impl<T: Token> LeafWay<'_, T> {
                 let key = key_of(&self.run.head);
                 flows.follow(port, self.to, &key, Head::psn(bytes));
             }
-            let uplink = self.uplink(bytes, priority);
-            self.rewrite(bytes, uplink);
+            let uplink = self.uplink(bytes, priority, of_two);
+            self.rewrite(bytes, uplink, 0);
             packets += 1;
             if !self.enqueue(uplink, priority, token, sink) {
                 refused += 1;
@@ -552,29 +552,31 @@ impl<T: Token> LeafWay<'_, T> {
     }
 
     #[inline(always)]
-    fn uplink(&mut self, bytes: &HeadBytes, priority: u8) -> Uplink {
+    fn uplink(&mut self, bytes: &HeadBytes, priority: u8, of_two: Option<OfTwo>) -> Uplink {
         let queues = &self.exit.queues;
-        let is_measured = priority == MEASURED;
-        match Queues::<T>::depth_place(priority) {
-            Some(place) if self.choice.is_of_two() => {
+        match (of_two, Queues::<T>::depth_place(priority)) {
+            (Some(of_two), Some(place)) => {
                 let depths = Waiting { queues, place };
-                self.choice.shorter_of_two(is_measured, &depths)
+                self.choice.shorter_of_two(of_two, &depths)
             }
-            Some(_) | None => {
+            _ => {
                 let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
                 let hash = || hash_of_head(bytes, &self.run.head);
-                self.choice.any(is_measured, hash, depths)
+                self.choice.any(priority == MEASURED, hash, depths)
             }
         }
     }
 
+    /// Rewrites the packet's headers; `bits` are set among its BTH's flags.
     #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
-        let macs = &self.ports[uplink.port()].macs;
+    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink, bits: u8) {
+        let macs = self.exit.queues.macs(uplink.port());
         bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
         ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
+        bytes[FLAGS_AT] |= bits;
     }
 
+    /// Queues the packet. True when it is queued.
     #[inline(always)]
     fn enqueue<S: Sink<T>>(
         &mut self,
@@ -584,7 +586,8 @@ impl<T: Token> LeafWay<'_, T> {
         sink: &mut S,
     ) -> bool {
         let (place, len) = ((uplink.port(), priority), self.run.wire_len);
-        self.exit.enqueue(place, token, len, self.counters, sink)
+        self.exit
+            .enqueue_fitting(place, token, len, self.counters, sink)
     }
 }
 

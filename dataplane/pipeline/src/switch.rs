@@ -8,6 +8,7 @@ use packet::MacAddr;
 use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::Destination;
+use crate::drop::DropReason;
 use crate::gateway::{self, Gateway};
 use crate::known::Known;
 use crate::link::Holds;
@@ -142,12 +143,42 @@ impl<T: Token> Exit<T> {
         }
         match self.queues.enqueue(port, priority, token, len) {
             Ok(()) => true,
+            Err(refused) => Exit::drop(refused, counters, sink),
+        }
+    }
+
+    /// The same for a packet that no port refuses for its length.
+    #[inline(always)]
+    pub(crate) fn enqueue_fitting<S: Sink<T>>(
+        &mut self,
+        (port, priority): (usize, u8),
+        token: T,
+        len: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        if self.red.is_some() {
+            return self.enqueue((port, priority), token, len, counters, sink);
+        }
+        match self.queues.door(port).put(priority, token, len) {
+            Ok(()) => true,
             Err((token, reason)) => {
-                counters.drops[reason.index()] += 1;
-                sink.discard(token, reason);
-                false
+                self.queues.refused(port, priority, reason);
+                Exit::drop((token, reason), counters, sink)
             }
         }
+    }
+
+    /// Counts a packet that no queue has taken.
+    #[inline(never)]
+    fn drop<S: Sink<T>>(
+        (token, reason): (T, DropReason),
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        counters.drops[reason.index()] += 1;
+        sink.discard(token, reason);
+        false
     }
 
     /// Marks the packet's ECN field by the depth of the queue that it goes to. One that the queue then
@@ -170,10 +201,10 @@ impl<T: Token> Exit<T> {
         }
     }
 
-    /// Where packets in a row go to one queue.
+    /// Where packets in a row, of `len` bytes each, go to one queue.
     #[inline(always)]
-    pub(crate) fn row(&self, (port, priority): (usize, u8)) -> Row {
-        let mut row = self.queues.row(port, priority);
+    pub(crate) fn row(&self, (port, priority): (usize, u8), len: u32) -> Row {
+        let mut row = self.queues.row(port, priority, len);
         if self.red.is_some() {
             // Each packet is looked at.
             row.close();
@@ -181,24 +212,33 @@ impl<T: Token> Exit<T> {
         row
     }
 
-    /// As [`Exit::enqueue`] into the row's queue, a packet that no port would refuse for its
-    /// length.
+    /// As [`Exit::enqueue`] into the row's queue, a packet that no port refuses for its length.
     #[inline(always)]
     pub(crate) fn push<S: Sink<T>>(
         &mut self,
         row: &mut Row,
-        place: (usize, u8),
         token: T,
-        len: u32,
         counters: &mut Counters,
         sink: &mut S,
     ) -> bool {
-        let Err(token) = self.queues.push(row, token, len) else {
-            return true;
-        };
+        match self.queues.push(row, token) {
+            Ok(()) => true,
+            Err(token) => self.push_any(row, token, counters, sink),
+        }
+    }
+
+    #[inline(never)]
+    fn push_any<S: Sink<T>>(
+        &mut self,
+        row: &mut Row,
+        token: T,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
         self.queues.end_row(row);
+        let (place, len) = row.place();
         let is_queued = self.enqueue(place, token, len, counters, sink);
-        *row = self.row(place);
+        *row = self.row(place, len);
         is_queued
     }
 }
@@ -327,6 +367,7 @@ impl<T: Token> Switch<T> {
             link_state_ns: config.link_state_ns,
         };
         for port in 0..switch.ports.len() {
+            switch.exit.queues.set_macs(port, switch.ports[port].macs);
             switch.note_link(port);
         }
         switch.refresh_usable();
@@ -569,7 +610,7 @@ impl<T: Token> Switch<T> {
     }
 
     /// Counters of a port.
-    pub fn port_counters(&self, port: PortId) -> &PortCounters {
+    pub fn port_counters(&self, port: PortId) -> PortCounters {
         self.exit.queues.counters(port.index())
     }
 

@@ -146,7 +146,7 @@ impl Track {
         let walked = self.reached.wrapping_sub(1);
         Stride {
             due: self.next,
-            left: self.inner.saturating_sub(walked).min(STRIDE_MAX),
+            left: self.inner.saturating_sub(walked).min(STRIDE_MAX) as u32,
             first: self.next,
         }
     }
@@ -177,7 +177,7 @@ const STRIDE_MAX: u64 = FIRST_COPY_WINDOW as u64;
 pub struct Stride {
     due: Psn,
     /// How many more there may be.
-    left: u64,
+    left: u32,
     first: Psn,
 }
 
@@ -192,12 +192,12 @@ impl Stride {
     /// Takes a packet if it is the next one.
     #[inline(always)]
     pub fn step(&mut self, psn: Psn) -> bool {
-        let is_next = (psn == self.due) & (self.left > 0);
-        if is_next {
-            self.left -= 1;
-            self.due = psn.plus(1);
+        if psn != self.due || self.left == 0 {
+            return false;
         }
-        is_next
+        self.left -= 1;
+        self.due = psn.plus(1);
+        true
     }
 
     /// How many it has taken.

@@ -75,13 +75,15 @@ impl<T> Queues<T> {
     /// Queues a packet that another instance has admitted. Gives it back when the switch holds as
     /// many as it can: the caller has asked [`Queues::free`].
     pub fn accept(&mut self, port: usize, priority: u8, token: T, len: u32) -> Result<(), T> {
-        self.append(port, usize::from(priority), token, len)
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        let refused = self.door(port).append(queue, token, len);
+        refused.map_err(|(_, token)| token)
     }
 }
 
 impl<T> Queues<T> {
     /// Counts a packet that was admitted to `port` and ends there.
     pub fn count_flushed(&mut self, port: usize) {
-        self.ports[port].counters.flushed += 1;
+        self.rare[port].flushed += 1;
     }
 }

@@ -89,13 +89,20 @@ impl<T> Slots<T> {
     /// Appends a packet of `len` bytes, or gives it back when there is no room.
     #[inline(always)]
     pub(super) fn push(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
-        let Some(slot) = self.slots.get_mut(fifo.tail as usize) else {
-            return Err(token);
-        };
         if self.room == 0 {
             return Err(token);
         }
+        self.put(fifo, token, len)?;
         self.room -= 1;
+        Ok(())
+    }
+
+    /// The same where there is room, which [`Slots::count`] is told of later.
+    #[inline(always)]
+    pub(super) fn put(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
+        let Some(slot) = self.slots.get_mut(fifo.tail as usize) else {
+            return Err(token);
+        };
         // It holds nothing: nothing is forgotten, and the compiler need not look.
         std::mem::forget(slot.token.replace(token));
         slot.len = len;
@@ -104,6 +111,12 @@ impl<T> Slots<T> {
             self.extend(fifo);
         }
         Ok(())
+    }
+
+    /// So many packets were put in.
+    #[inline(always)]
+    pub(super) fn count(&mut self, packets: u32) {
+        self.room -= packets;
     }
 
     /// The queue's last chunk is full: it gets one more.
@@ -119,18 +132,18 @@ impl<T> Slots<T> {
         }
     }
 
-    /// The first packets of a queue, as many as lie side by side.
+    /// The first packets of a queue, as many as lie side by side and `most` at most.
     #[inline(always)]
-    pub(super) fn front(&mut self, fifo: Fifo) -> &mut [Slot<T>] {
+    pub(super) fn front(&mut self, fifo: Fifo, most: usize) -> &mut [Slot<T>] {
         let is_last_chunk = (fifo.head ^ fifo.tail) < CHUNK;
         let end = if is_last_chunk {
             fifo.tail
         } else {
             fifo.head / CHUNK * CHUNK + CHUNK
         };
-        self.slots
-            .get_mut(fifo.head as usize..end as usize)
-            .unwrap_or_default()
+        let head = fifo.head as usize;
+        let end = (end as usize).min(head + most);
+        self.slots.get_mut(head..end).unwrap_or_default()
     }
 
     /// `count` packets of the queue's front have left. Returns whether it is empty.
@@ -154,7 +167,7 @@ impl<T> Slots<T> {
 
     /// Takes the first packet of a queue, and tells its length and whether the queue is empty now.
     pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<(T, u32, bool)> {
-        let slot = self.front(*fifo).first_mut()?;
+        let slot = self.front(*fifo, 1).first_mut()?;
         let len = slot.len;
         let token = slot.take()?;
         Some((token, len, self.advance(fifo, 1)))
@@ -228,7 +241,7 @@ mod tests {
             let mut due = 0;
             for most in takes {
                 let mut count = 0;
-                for slot in slots.front(fifo) {
+                for slot in slots.front(fifo, most as usize + 1) {
                     if count == most {
                         break;
                     }
