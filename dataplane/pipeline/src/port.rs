@@ -116,6 +116,7 @@ impl Egress {
 }
 
 /// Packets in a row on their way into one queue, which is told of them at the end.
+#[derive(Clone, Copy)]
 pub(crate) struct Row {
     fifo: Fifo,
     /// How many more it takes.
@@ -204,12 +205,12 @@ impl<T> Queues<T> {
     /// Empty queues for ports of such rates (bits per second) and largest frames (bytes).
     pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
         let ports: Vec<(u64, u32)> = ports.collect();
-        let (slots, mut fifos) = Slots::new(config.packets_max, ports.len() * PRIORITIES);
+        let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
         let ports: Vec<Egress> = ports
             .into_iter()
             .map(|(rate_bps, frame_max_bytes)| Egress {
                 bytes: [0; PRIORITIES + 1],
-                fifos: std::array::from_fn(|_| fifos.next().unwrap_or(Fifo::NOWHERE)),
+                fifos: [Fifo::EMPTY; PRIORITIES],
                 free_at_ps: 0,
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
                 limit_bytes: config.limit_bytes,

@@ -235,20 +235,22 @@ impl<T: Token> Switch<T> {
         } = self;
         let mut tally = match (row, &mut *state) {
             (Some(row), State::Leaf(leaf)) => Some(Tally {
-                stride: leaf.destination.stride(row, colour),
                 destination: &mut leaf.destination,
                 path: (row, spine, colour),
             }),
             _ => None,
         };
+        let mut stride = tally.as_ref().map_or(Stride::NOTHING, Tally::stride);
         let place = (port, run.priority);
         let mut queue = exit.row(place, run.wire_len);
         let next = loop {
             let Some(bytes) = run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
-            if let Some(tally) = &mut tally {
-                is_ended = tally.count(now, Head::psn(bytes), counters);
+            if let Some(tally) = &mut tally
+                && !stride.step(Head::psn(bytes))
+            {
+                (stride, is_ended) = tally.count_any(now, stride, Head::psn(bytes), counters);
             }
             bytes[..ethernet::ETHERTYPE].copy_from_slice(&macs);
             ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
@@ -264,8 +266,8 @@ impl<T: Token> Switch<T> {
             }
         };
         exit.queues.end_row(&queue);
-        if let Some(tally) = tally {
-            tally.end(now, counters);
+        if let Some(mut tally) = tally {
+            tally.walk(now, &stride, counters);
         }
         if let (Some((from, to)), State::Spine(spine)) = (passing, state) {
             let cell = spine.counts.cell_of(from, to, colour);
@@ -389,34 +391,41 @@ struct Taken {
 /// Marked packets of one flow and colour that come over one spine.
 struct Tally<'a> {
     destination: &'a mut Destination,
-    /// Those in order, which are counted at the end.
-    stride: Stride,
     /// Row, spine, colour.
     path: (usize, usize, usize),
 }
 
 impl Tally<'_> {
-    /// Takes a packet. True when its window ends with it.
+    /// What can be counted in a row from here.
     #[inline(always)]
-    fn count(&mut self, now: Nanos, psn: Psn, counters: &mut Counters) -> bool {
-        !self.stride.step(psn) && self.count_any(now, psn, counters)
+    fn stride(&self) -> Stride {
+        let (row, _, colour) = self.path;
+        self.destination.stride(row, colour)
     }
 
+    /// Takes a packet behind what `stride` has taken. What can be counted from there, and whether a
+    /// window ends with the packet.
     #[inline(never)]
-    fn count_any(&mut self, now: Nanos, psn: Psn, counters: &mut Counters) -> bool {
+    fn count_any(
+        &mut self,
+        now: Nanos,
+        stride: Stride,
+        psn: Psn,
+        counters: &mut Counters,
+    ) -> (Stride, bool) {
+        self.walk(now, &stride, counters);
         let (row, spine, colour) = self.path;
         let Tally { destination, .. } = self;
-        destination.walk(now, row, spine, colour, &self.stride, counters);
         let is_ended = destination.count_any(now, row, spine, colour, psn, counters);
-        self.stride = destination.stride(row, colour);
-        is_ended
+        (self.stride(), is_ended)
     }
 
+    /// Counts what `stride` has taken.
     #[inline(always)]
-    fn end(self, now: Nanos, counters: &mut Counters) {
+    fn walk(&mut self, now: Nanos, stride: &Stride, counters: &mut Counters) {
         let (row, spine, colour) = self.path;
-        self.destination
-            .walk(now, row, spine, colour, &self.stride, counters);
+        let Tally { destination, .. } = self;
+        destination.walk(now, row, spine, colour, stride, counters);
     }
 }
 

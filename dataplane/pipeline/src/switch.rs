@@ -223,23 +223,27 @@ impl<T: Token> Exit<T> {
     ) -> bool {
         match self.queues.push(row, token) {
             Ok(()) => true,
-            Err(token) => self.push_any(row, token, counters, sink),
+            Err(token) => {
+                let is_queued;
+                (*row, is_queued) = self.push_any(*row, token, counters, sink);
+                is_queued
+            }
         }
     }
 
+    // The row by value, so that it need not be in memory elsewhere.
     #[inline(never)]
     fn push_any<S: Sink<T>>(
         &mut self,
-        row: &mut Row,
+        row: Row,
         token: T,
         counters: &mut Counters,
         sink: &mut S,
-    ) -> bool {
-        self.queues.end_row(row);
+    ) -> (Row, bool) {
+        self.queues.end_row(&row);
         let (place, len) = row.place();
         let is_queued = self.enqueue(place, token, len, counters, sink);
-        *row = self.row(place, len);
-        is_queued
+        (self.row(place, len), is_queued)
     }
 }
 

@@ -144,10 +144,12 @@ impl Track {
     pub fn stride(&self) -> Stride {
         // 0 less one is beyond all: the first is not among them.
         let walked = self.reached.wrapping_sub(1);
+        let most = self.inner.saturating_sub(walked).min(STRIDE_MAX) as u32;
+        let first = self.next.number() << SHIFT;
         Stride {
-            due: self.next,
-            left: self.inner.saturating_sub(walked).min(STRIDE_MAX) as u32,
-            first: self.next,
+            due: first,
+            end: first.wrapping_add(most << SHIFT),
+            first,
         }
     }
 
@@ -172,38 +174,41 @@ impl Track {
 /// Packets of a stride at most: far fewer than there are PSNs.
 const STRIDE_MAX: u64 = FIRST_COPY_WINDOW as u64;
 
-/// Packets of a flow in a row, each with the next PSN, that its [`Track`] has yet to be told of.
+/// Packets of a flow in a row, each with the next PSN, that its [`Track`] has yet to be told of. PSNs are
+/// kept in the upper 24 bits, where they wrap by themselves.
 #[derive(Clone, Copy, Debug)]
 pub struct Stride {
-    due: Psn,
-    /// How many more there may be.
-    left: u32,
-    first: Psn,
+    due: u32,
+    /// Where it ends.
+    end: u32,
+    first: u32,
 }
+
+/// The upper 24 bits.
+const SHIFT: u32 = 8;
 
 impl Stride {
     /// One that takes nothing.
     pub const NOTHING: Stride = Stride {
-        due: Psn::new(0),
-        left: 0,
-        first: Psn::new(0),
+        due: 0,
+        end: 0,
+        first: 0,
     };
 
     /// Takes a packet if it is the next one.
     #[inline(always)]
     pub fn step(&mut self, psn: Psn) -> bool {
-        if psn != self.due || self.left == 0 {
+        if psn.number() << SHIFT != self.due || self.due == self.end {
             return false;
         }
-        self.left -= 1;
-        self.due = psn.plus(1);
+        self.due = self.due.wrapping_add(1 << SHIFT);
         true
     }
 
     /// How many it has taken.
     #[inline(always)]
     pub fn taken(&self) -> u32 {
-        self.due.plus(Psn::COUNT - self.first.number()).number()
+        self.due.wrapping_sub(self.first) >> SHIFT
     }
 }
 
@@ -230,7 +235,7 @@ impl Seen {
     /// The highest PSN moves on by a stride, all of which is seen now.
     #[inline(always)]
     pub fn walk(&mut self, stride: &Stride) {
-        let mut at = stride.first.number() % FIRST_COPY_WINDOW;
+        let mut at = (stride.first >> SHIFT) % FIRST_COPY_WINDOW;
         let mut left = stride.taken();
         while left > 0 {
             let (word, bit) = (at as usize / 64, at % 64);
