@@ -32,7 +32,8 @@ struct Egress {
     limit_bytes: u64,
     /// Bit p: queue p has packets.
     busy: u32,
-    packets: u32,
+    /// Packets that were taken out by [`Egress::pop`], and not sent.
+    popped: u32,
     /// The longest frame that is taken.
     link_max_bytes: u32,
     /// The neighbour's MAC address and the port's own, as a frame has them.
@@ -40,7 +41,8 @@ struct Egress {
     /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
     /// cache line.
     bytes: [u64; PRIORITIES + 1],
-    enqueued: u64,
+    /// Packets that came into the queues, here admitted or by another instance.
+    entered: u64,
     /// By priority.
     fifos: [Fifo; PRIORITIES],
     tx_packets: u64,
@@ -90,6 +92,12 @@ impl Egress {
         }
     }
 
+    /// Packets in the queues. Both counts wrap alike.
+    #[inline(always)]
+    fn queued(&self) -> u32 {
+        (self.entered.wrapping_sub(self.tx_packets) as u32).wrapping_sub(self.popped)
+    }
+
     /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
     #[inline(always)]
     fn note_backlog(&mut self) {
@@ -110,7 +118,7 @@ impl Egress {
         self.served |= 1 << queue;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
-        self.packets -= 1;
+        self.popped = self.popped.wrapping_add(1);
         Some((token, len))
     }
 }
@@ -156,29 +164,22 @@ impl<T> Door<'_, T> {
         if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
             return Err((token, self.egress.refusal(len)));
         }
-        self.egress.enqueued += 1;
-        self.append(queue, token, len).map_err(|(egress, token)| {
-            egress.enqueued -= 1;
-            (token, DropReason::QueueMemory)
-        })
+        self.append(queue, token, len)
+            .map_err(|token| (token, DropReason::QueueMemory))
     }
-}
 
-impl<'a, T> Door<'a, T> {
     /// Appends a packet to a queue, or gives it back if there is no slot for it.
     #[inline(always)]
-    fn append(self, queue: usize, token: T, len: u32) -> Result<(), (&'a mut Egress, T)> {
+    fn append(self, queue: usize, token: T, len: u32) -> Result<(), T> {
         let egress = self.egress;
-        if let Err(token) = self.slots.push(&mut egress.fifos[queue], token, len) {
-            return Err((egress, token));
-        }
+        self.slots.push(&mut egress.fifos[queue], token, len)?;
         if egress.busy == 0 {
             self.busy.insert(self.port);
         }
         egress.busy |= 1 << queue;
         egress.bytes[queue] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
-        egress.packets += 1;
+        egress.entered += 1;
         Ok(())
     }
 }
@@ -189,6 +190,8 @@ pub struct Queues<T> {
     ports: Vec<Egress>,
     /// What ports count beside what [`Egress`] does.
     rare: Vec<PortCounters>,
+    /// Packets of each port that another instance has admitted, and counted.
+    accepted: Vec<u64>,
     /// Ports that may have something queued.
     busy: BusyPorts,
     /// Since when queues wait, by port.
@@ -215,13 +218,13 @@ impl<T> Queues<T> {
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
                 limit_bytes: config.limit_bytes,
                 busy: 0,
-                packets: 0,
+                popped: 0,
                 link_max_bytes: frame_max_bytes,
                 macs: [0; 12],
                 up: true,
                 is_choked: false,
                 served: 0,
-                enqueued: 0,
+                entered: 0,
                 tx_packets: 0,
                 tx_bytes: 0,
                 backlog_bytes_max: 0,
@@ -232,6 +235,7 @@ impl<T> Queues<T> {
             busy: BusyPorts::default(),
             waits: vec![serve::Waits::default(); ports.len()],
             rare: vec![PortCounters::default(); ports.len()],
+            accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports
                 .iter()
@@ -374,8 +378,7 @@ impl<T> Queues<T> {
         let bytes = u64::from(row.packets) * u64::from(row.len);
         egress.bytes[row.queue] += bytes;
         egress.bytes[ALL] += bytes;
-        egress.packets += row.packets;
-        egress.enqueued += u64::from(row.packets);
+        egress.entered += u64::from(row.packets);
     }
 
     /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
@@ -423,7 +426,6 @@ impl<T> Queues<T> {
             egress.bytes[ALL] -= bytes;
             sent_bytes += bytes;
         }
-        egress.packets -= sent as u32;
         egress.free_at_ps = free_at_ps;
         egress.tx_packets += sent as u64;
         egress.tx_bytes += sent_bytes;
@@ -495,7 +497,7 @@ impl<T> Queues<T> {
 
     /// Packets queued on `port`.
     pub fn queued(&self, port: usize) -> u32 {
-        self.ports[port].packets
+        self.ports[port].queued()
     }
 
     /// Whether no port refuses a frame of `len` bytes for its length.
@@ -515,7 +517,7 @@ impl<T> Queues<T> {
     pub fn counters(&self, port: usize) -> PortCounters {
         let egress = &self.ports[port];
         PortCounters {
-            enqueued: egress.enqueued,
+            enqueued: egress.entered - self.accepted[port],
             tx_packets: egress.tx_packets,
             tx_bytes: egress.tx_bytes,
             backlog_bytes_max: egress.backlog_bytes_max,
@@ -531,11 +533,14 @@ impl<T> Queues<T> {
         counters.rx_bytes += bytes;
     }
 
-    /// The conservation law of every port.
+    /// The conservation law of every port, and that its queues hold what is counted.
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {
-            let c = self.counters(port);
-            c.enqueued == c.tx_packets + c.flushed + u64::from(self.queued(port))
+            let (egress, c) = (&self.ports[port], self.counters(port));
+            let queues = egress.fifos.iter();
+            let held: usize = queues.map(|fifo| self.slots.lengths(*fifo).count()).sum();
+            let queued = u64::from(self.queued(port));
+            held as u64 == queued && c.enqueued == c.tx_packets + c.flushed + queued
         })
     }
 }

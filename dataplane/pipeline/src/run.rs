@@ -487,7 +487,6 @@ impl<T: Token> LeafWay<'_, T> {
                     dropped = Some(uplink.spine());
                 }
             } else if bits != 0 {
-                open.count_sent(uplink.spine());
                 self.choice.count_measured(uplink);
             } else {
                 unmarked += 1;

@@ -187,6 +187,11 @@ impl Sprayer {
         self.towards[leaf.index()].count
     }
 
+    /// Marked packets sent towards `leaf`, by spine; wrapping, and levelled where a spine came back.
+    pub(crate) fn measured(&self, leaf: LeafId) -> &[u32; FANOUT_MAX] {
+        &self.towards[leaf.index()].measured
+    }
+
     /// Counts a marked packet towards `leaf` over `spine`.
     #[inline(always)]
     pub fn count_measured(&mut self, leaf: LeafId, spine: usize) {
