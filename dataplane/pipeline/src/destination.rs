@@ -290,8 +290,11 @@ impl Destination {
     /// A window begins. It has no deadline yet: what stood here before was reported, or never had
     /// a name.
     fn begin(&mut self, now: Nanos, row: usize, colour: usize) {
-        let base = self.base(row, colour);
-        self.counts[base..base + self.spines].fill(0);
+        let place = self.base(row, colour)..self.base(row, colour) + self.spines;
+        self.counts[place.clone()].fill(0);
+        // What no close tells is 0, and not what the window before had sent.
+        self.sent[place.clone()].fill(0);
+        self.hops[place].fill(Hop::default());
         let is_cut = std::mem::take(&mut self.rows[row].is_cut);
         let disturbed = if is_cut {
             SpineSet::first(self.spines)
