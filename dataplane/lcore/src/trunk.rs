@@ -13,6 +13,7 @@ use pipeline::{Nanos, PortId};
 
 use crate::end::{Rx, Tx};
 use crate::shares::Shares;
+use crate::taps::Taps;
 use crate::worker::Part;
 
 /// Packets that a device sends in one round at most.
@@ -186,16 +187,24 @@ impl Outlet {
     /// Sends what is due. `parts` has the instances of this lcore, by number of their switch.
     /// Returns how many packets the queue took.
     #[inline]
-    pub fn send_due(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters) -> usize {
+    pub fn send_due(
+        &mut self,
+        now: Nanos,
+        parts: &mut [Part],
+        counters: &TrunkCounters,
+        taps: &Taps,
+    ) -> usize {
         if self.is_plain {
             let lane = self.lanes[0];
             let unsent = &mut self.unsent;
-            let room = BURST.saturating_sub(unsent.len());
+            let kept = unsent.len();
+            let room = BURST.saturating_sub(kept);
             let switch = &mut parts[lane.switch].switch;
             switch.egress_burst(now, lane.port, room, |packet| {
                 let refused = unsent.push(packet.into_mbuf());
                 debug_assert!(refused.is_ok(), "a burst holds more than BURST");
             });
+            taps.sent(now, lane.switch, lane.port, &unsent[kept..]);
         } else {
             let Outlet {
                 lanes,
@@ -209,12 +218,14 @@ impl Outlet {
                 let lane = lanes[index];
                 let switch = &mut parts[lane.switch].switch;
                 let mut mbuf = switch.egress(now, lane.port)?.into_mbuf();
+                taps.sent(now, lane.switch, lane.port, std::slice::from_ref(&mbuf));
                 if let Some(faults) = &mut faults[index]
                     && is_lost(faults, &mut mbuf)
                 {
                     if let Some(lost) = counters.injected.get(index) {
                         count(lost, 1);
                     }
+                    taps.lost(now, lane.switch, lane.port, "injected-loss", &mbuf);
                     // It has taken its time on the link.
                     return Some(mbuf.len() as u32);
                 }

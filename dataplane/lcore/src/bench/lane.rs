@@ -15,6 +15,7 @@ use pipeline::{Nanos, Note, PortId, Switch, Token};
 use super::case::{self, PORTS};
 use crate::failure::Failure;
 use crate::packet::{LcoreSink, Packet};
+use crate::taps::Taps;
 
 /// Buffers of a lane: without the pool's cache all of them go round, which no L2 cache holds.
 pub const BUFFERS: u32 = 32_767;
@@ -261,6 +262,7 @@ impl Lane {
                 pool: Mempool::create(eal, &messages, MESSAGE_BUFFERS, 0, MESSAGE_ROOM, None)?,
                 seam: Arc::new(Seam::default()),
                 switch: 0,
+                taps: Taps::new(0),
             },
             clock: Clock::calibrated(),
             rx,
