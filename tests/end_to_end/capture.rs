@@ -191,11 +191,11 @@ fn a_running_testbed_is_captured() {
     ];
     let marked = testbed.capture(
         &path("b"),
-        &[&filter[..], &["--snaplen", "60", "--port", "up0,up1"]].concat(),
+        &[&filter[..], &["--snaplen", "60", "--port", "spine0,spine1"]].concat(),
     );
     assert_eq!(
         marked.interfaces,
-        ["leaf0.up0", "leaf0.up1", "leaf1.up0", "leaf1.up1"]
+        ["leaf0.spine0", "leaf0.spine1", "leaf1.spine0", "leaf1.spine1"]
     );
     for packet in &marked.packets {
         assert_eq!((packet.flags, packet.frame.len()), (2, 60));
@@ -280,8 +280,9 @@ fn a_running_testbed_is_captured() {
     assert_eq!(result["conservation"]["ok"], true);
 }
 
-/// A leaf over net_pcap devices whose host port receives a capture over and over; uplinks lead nowhere.
-fn leaf(folder: &Path, capture: &str) -> PathBuf {
+/// A leaf on so many lcores whose host port receives a capture over and over, by net_pcap; uplinks lead
+/// nowhere.
+fn leaf(folder: &Path, capture: &str, lcores: u8) -> PathBuf {
     let text = fs::read_to_string(root().join("docs/examples/leaf0.toml")).expect("the example");
     let input = root().join("tests/corpus").join(capture);
     let host = format!(
@@ -303,7 +304,9 @@ fn leaf(folder: &Path, capture: &str) -> PathBuf {
     let with_devices = with_devices
         .replacen("name = \"leaf0\"", &name, 1)
         .replace("memory = \"auto\"", "memory = \"no-huge\"")
-        .replace("idle = \"poll\"", "idle = \"sleep\"");
+        .replace("idle = \"poll\"", "idle = \"sleep\"")
+        .replace("packets = 32768", "packets = 4096")
+        .replace("\nlcores = 1", &format!("\nlcores = {lcores}"));
     let path = folder.join("leaf.toml");
     fs::write(&path, with_devices).expect("a file");
     path
@@ -315,7 +318,7 @@ fn leaf(folder: &Path, capture: &str) -> PathBuf {
 fn a_switch_says_why_it_drops() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
-    let config = leaf(folder.path(), "crafted-odd.pcap")
+    let config = leaf(folder.path(), "crafted-odd.pcap", 1)
         .display()
         .to_string();
     let switch = Process::start(folder.path(), &["switch", "--config", &config]);
@@ -336,7 +339,7 @@ fn a_switch_says_why_it_drops() {
             "{reason}: {rows}"
         );
     }
-    assert!(reasons.len() >= 3, "{reasons:?}");
+    assert!(reasons.len() >= 2, "{reasons:?}");
     let result = switch.stop().json();
     assert_eq!(result["conservation_ok"], true, "{result}");
 }
@@ -351,7 +354,7 @@ fn tshark_reads_a_capture() {
     }
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("roce.pcapng");
-    let config = leaf(folder.path(), "rxe-rc-write.pcap")
+    let config = leaf(folder.path(), "rxe-rc-write.pcap", 2)
         .display()
         .to_string();
     let switch = Process::start(folder.path(), &["switch", "--config", &config]);

@@ -26,10 +26,10 @@ guest_up() {
 }
 
 guest_ready() {
-  local n=$1 limit=$((SECONDS + 120))
+  local n=$1 limit=$((SECONDS + 240))
   until grep -q '^GUEST READY' "$work/guest$n.log" 2>/dev/null; do
     kill -0 "${guest_pid[$n]}" 2>/dev/null || fail "guest $n ended: $(tail -5 "$work/qemu$n.log" "$work/guest$n.log")"
-    [ $SECONDS -lt $limit ] || fail "guest $n is not up after 120 s: $(tail -5 "$work/guest$n.log")"
+    [ $SECONDS -lt $limit ] || fail "guest $n is not up after 240 s: $(tail -5 "$work/guest$n.log")"
     sleep 0.2
   done
 }
@@ -62,7 +62,6 @@ rxe() {
 guests_down() {
   local n
   for n in "${!guest_pid[@]}"; do
-    kill "${guest_pid[$n]}" 2>/dev/null || true
-    wait "${guest_pid[$n]}" 2>/dev/null || true
+    end "${guest_pid[$n]}" || true
   done
 }

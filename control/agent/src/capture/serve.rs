@@ -34,7 +34,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Clone, Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct CaptureRequest {
-    /// Ports, as `leaf0.up1`, or `up1` for that of every switch; all if there are none.
+    /// Ports, as `leaf0.host0`, or `host0` for that of every switch; all if there are none.
     #[serde(default)]
     ports: Vec<String>,
     /// Of `in`, `out`, `dropped`; all if there are none.

@@ -15,7 +15,7 @@ Example:
 Ends with its count, its seconds, a signal, or the switch. What the switch has no room for while the
 writer is behind is counted: capture-missed. Up to 4 captures run at a time.")]
 pub(crate) struct CaptureArgs {
-    /// Ports, as leaf0.up1, or up1 for that of every switch [default: all]
+    /// Ports, as leaf0.host0, or host0 for that of every switch [default: all]
     #[arg(long = "port", value_name = "PORT[,..]", value_delimiter = ',')]
     pub(crate) ports: Vec<String>,
     /// What of them: in, out, dropped [default: all]
