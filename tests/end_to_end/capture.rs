@@ -195,7 +195,12 @@ fn a_running_testbed_is_captured() {
     );
     assert_eq!(
         marked.interfaces,
-        ["leaf0.spine0", "leaf0.spine1", "leaf1.spine0", "leaf1.spine1"]
+        [
+            "leaf0.spine0",
+            "leaf0.spine1",
+            "leaf1.spine0",
+            "leaf1.spine1"
+        ]
     );
     for packet in &marked.packets {
         assert_eq!((packet.flags, packet.frame.len()), (2, 60));

@@ -106,16 +106,7 @@ pub fn packet(out: &mut Vec<u8>, unix_ns: u64, slot: &Slot) {
             Event::Out => option(out, FLAGS, &OUTBOUND.to_le_bytes()),
             // It went neither way: the format's "information not available".
             Event::Dropped(reason) => {
-                option(
-                    out,
-                    COMMENT,
-                    b"dropped: "
-                        .iter()
-                        .chain(reason.as_bytes())
-                        .copied()
-                        .collect::<Vec<u8>>()
-                        .as_slice(),
-                );
+                option(out, COMMENT, format!("dropped: {reason}").as_bytes());
             }
         }
         end_options(out);

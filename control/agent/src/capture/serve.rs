@@ -26,7 +26,7 @@ use crate::control::State;
 /// reaches with small frames cut short.
 const ROUND: Duration = Duration::from_millis(1);
 /// Packets of one chunk.
-const CHUNK_PACKETS: usize = 4096;
+const CHUNK_PACKETS: usize = 1024;
 /// How long a client may not read.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -156,15 +156,18 @@ pub(crate) async fn serve(
         if until.is_some_and(|until| Instant::now() >= until) {
             break "seconds";
         }
-        if taken == CHUNK_PACKETS {
-            tokio::task::yield_now().await;
-            continue;
-        }
+        // A full chunk is followed at once, by way of the others of this thread.
+        let pause = if taken == CHUNK_PACKETS {
+            Duration::ZERO
+        } else {
+            ROUND
+        };
         let mut ignored = [0; 64];
         tokio::select! {
-            () = sleep(ROUND) => {}
+            biased;
             // What a client says now is not understood; that it ends is.
             read = reader.read(&mut ignored) => if read? == 0 { break "client" },
+            () = sleep(pause) => {}
         }
     };
     let unix_ns = since_ns + now_ns();
