@@ -101,8 +101,9 @@ fn one_scenario_gives_one_verdict() {
         };
         let (testbed, simulator) = (run("testbed"), run("sim"));
         assert_eq!(testbed, simulator, "{fault}");
+        // Of 0.1 % one ring of 64 MiB loses two or three measured packets, too few to name a link by.
         let expected: &[&str] = match fault {
-            "none" => &[],
+            "none" | "leaf3>spine5:drop=0.001" => &[],
             _ => &["\"leaf3>spine5\""],
         };
         assert_eq!(testbed.1, expected, "{fault}");
