@@ -2,7 +2,7 @@
 
 declare -A guest_pid guest_in guest_out
 # How long a guest may take to boot, in seconds: five to ten on an idle machine.
-BOOT_LIMIT=240
+BOOT_LIMIT=${BOOT_LIMIT:-240}
 
 # guest_up N IMAGE: boots guest N on the tap hN, under plain emulation; guest_ready waits for it.
 guest_up() {
