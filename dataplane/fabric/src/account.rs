@@ -96,7 +96,7 @@ impl Engine {
                 Some(node) => {
                     let switch = &self.nodes[node].switch;
                     let ports = (0..switch.ports_len())
-                        .map(|port| *switch.port_counters(PortId(port as u16)));
+                        .map(|port| switch.port_counters(PortId(port as u16)));
                     (
                         switch.counters().clone(),
                         ports.collect(),

@@ -380,8 +380,7 @@ impl FabricLoop {
         let switches = nodes
             .iter()
             .map(|Node { switch, .. }| {
-                let ports =
-                    (0..switch.ports_len()).map(|p| *switch.port_counters(PortId(p as u16)));
+                let ports = (0..switch.ports_len()).map(|p| switch.port_counters(PortId(p as u16)));
                 (
                     switch.counters().clone(),
                     ports.collect(),

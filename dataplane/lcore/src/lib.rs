@@ -12,6 +12,7 @@ pub mod device;
 pub mod end;
 pub mod fabric;
 pub mod failure;
+pub mod gather;
 pub mod hosts;
 pub mod hub;
 pub mod links;

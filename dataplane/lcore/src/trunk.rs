@@ -12,12 +12,13 @@ use pipeline::fault::{Fate, Fault, LinkFaults};
 use pipeline::{Nanos, PortId};
 
 use crate::end::{Rx, Tx};
+use crate::gather::Gather;
 use crate::shares::Shares;
 use crate::taps::Taps;
 use crate::worker::Part;
 
-/// Packets that a device sends in one round at most.
-pub const BURST: usize = 32;
+/// Bursts that a device sends in one round at most.
+const BURSTS_MAX: usize = 16;
 /// No port has this tag.
 const NOBODY: u8 = u8::MAX;
 /// Most ports of a device.
@@ -184,70 +185,92 @@ impl Outlet {
         &self.lanes
     }
 
-    /// Sends what is due. `parts` has the instances of this lcore, by number of their switch.
-    /// Returns how many packets the queue took.
+    /// Sends what is due and the driver takes. `parts` has the instances of this lcore, by number of
+    /// their switch; `gather` says whose turn it is. Returns how many packets the queue took.
     #[inline]
     pub fn send_due(
         &mut self,
         now: Nanos,
         parts: &mut [Part],
         counters: &TrunkCounters,
+        gather: &Gather,
         taps: &Taps,
     ) -> usize {
-        if self.is_plain {
+        if self.is_plain && self.unsent.is_empty() {
             let lane = self.lanes[0];
-            let unsent = &mut self.unsent;
+            let queued = parts[lane.switch].switch.queued(lane.port);
+            if !gather.serves(self.device, queued) {
+                return 0;
+            }
+        }
+        let mut sent = 0;
+        for _ in 0..BURSTS_MAX {
+            let room = self.unsent.room();
+            self.collect(now, parts, counters, taps);
+            let is_more = room > 0 && self.unsent.is_full();
+            if self.unsent.is_empty() {
+                break;
+            }
+            sent += self.tx.send(&mut self.unsent);
+            if !is_more || !self.unsent.is_empty() {
+                break;
+            }
+        }
+        if sent > 0 {
+            count(&counters.tx, sent as u64);
+        }
+        sent
+    }
+
+    /// Takes what is due, up to a burst with what the driver has refused before.
+    #[inline(always)]
+    fn collect(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters, taps: &Taps) {
+        let Outlet {
+            lanes,
+            shares,
+            faults,
+            unsent,
+            ..
+        } = self;
+        let room = unsent.room();
+        if self.is_plain {
+            let lane = lanes[0];
             let kept = unsent.len();
-            let room = BURST.saturating_sub(kept);
             let switch = &mut parts[lane.switch].switch;
             switch.egress_burst(now, lane.port, room, |packet| {
                 let refused = unsent.push(packet.into_mbuf());
-                debug_assert!(refused.is_ok(), "a burst holds more than BURST");
+                debug_assert!(refused.is_ok(), "there was room");
             });
             taps.sent(now, lane.switch, lane.port, &unsent[kept..]);
-        } else {
-            let Outlet {
-                lanes,
-                shares,
-                faults,
-                unsent,
-                ..
-            } = self;
-            let room = BURST.saturating_sub(unsent.len());
-            shares.send(now, room, |index| {
-                let lane = lanes[index];
-                let switch = &mut parts[lane.switch].switch;
-                let mut mbuf = switch.egress(now, lane.port)?.into_mbuf();
-                taps.sent(now, lane.switch, lane.port, std::slice::from_ref(&mbuf));
-                if let Some(faults) = &mut faults[index]
-                    && is_lost(faults, &mut mbuf)
-                {
-                    if let Some(lost) = counters.injected.get(index) {
-                        count(lost, 1);
-                    }
-                    taps.lost(now, lane.switch, lane.port, "injected-loss", &mbuf);
-                    // It has taken its time on the link.
-                    return Some(mbuf.len() as u32);
-                }
-                if let Some(vlan) = lane.vlan
-                    && !mbuf.push_vlan(vlan)
-                {
-                    // Every buffer is made with headroom for it: only a driver could take it away.
-                    count(&counters.no_headroom, 1);
-                    return Some(0);
-                }
-                let len = mbuf.len() as u32;
-                let refused = unsent.push(mbuf);
-                debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-                Some(len)
-            });
+            return;
         }
-        if self.unsent.is_empty() {
-            return 0;
-        }
-        let sent = self.tx.send(&mut self.unsent);
-        count(&counters.tx, sent as u64);
-        sent
+        shares.send(now, room, |index| {
+            let lane = lanes[index];
+            let switch = &mut parts[lane.switch].switch;
+            let mut mbuf = switch.egress(now, lane.port)?.into_mbuf();
+            taps.sent(now, lane.switch, lane.port, std::slice::from_ref(&mbuf));
+            if let Some(faults) = &mut faults[index]
+                && is_lost(faults, &mut mbuf)
+            {
+                if let Some(lost) = counters.injected.get(index) {
+                    count(lost, 1);
+                }
+                taps.lost(now, lane.switch, lane.port, "injected-loss", &mbuf);
+                // It has taken its time on the link.
+                return Some(mbuf.len() as u32);
+            }
+            if let Some(vlan) = lane.vlan
+                && !mbuf.push_vlan(vlan)
+            {
+                // Every buffer is made with headroom for it: only a driver could take it away.
+                count(&counters.no_headroom, 1);
+                return Some(0);
+            }
+            let len = mbuf.len() as u32;
+            let refused = unsent.push(mbuf);
+            debug_assert!(refused.is_ok(), "there was room");
+            Some(len)
+        });
     }
 }
 

@@ -16,6 +16,7 @@ use dpdk::{Burst, Mempool, RingReceiver, RingSender};
 use pipeline::port::PRIORITIES;
 use pipeline::{Claim, DropReason, Nanos, Notice, PortId, Report, Sink, Switch, Token};
 
+use crate::gather::Gather;
 use crate::hub::Hub;
 use crate::links_up::LinkWord;
 use crate::packet::Packet;
@@ -29,6 +30,8 @@ pub const RING_PACKETS: u32 = 1024;
 const STAGED_MAX: u32 = 512;
 /// Packets that are accepted from one other lcore in a round.
 const ACCEPT_MAX: usize = dpdk::BURST_MAX;
+/// Packets of a receive burst that tell of more: some drivers give no more than these at once.
+const FULL: usize = 32;
 
 /// An instance of a switch.
 pub struct Part {
@@ -170,6 +173,7 @@ pub struct Worker {
     leaving: Vec<Burst>,
     links: Arc<LinkWord>,
     links_seen: u64,
+    gather: Gather,
     sink: WorkerSink,
 }
 
@@ -217,6 +221,7 @@ impl Worker {
             leaving: (0..lcores).map(|_| Burst::new()).collect(),
             links: setup.links,
             links_seen: 0,
+            gather: Gather::default(),
             sink: WorkerSink {
                 pool: setup.pool,
                 seam: setup.seam,
@@ -250,7 +255,8 @@ impl Worker {
         }
         for outlet in &mut self.outlets {
             let counters = &self.trunks[outlet.device];
-            moved += outlet.send_due(now, &mut self.parts, counters, &self.sink.taps);
+            let (gather, taps) = (&self.gather, &self.sink.taps);
+            moved += outlet.send_due(now, &mut self.parts, counters, gather, taps);
         }
         if self.lcores > 1 {
             self.publish_depths();
@@ -315,7 +321,7 @@ impl Worker {
 
     fn receive(&mut self, now: Nanos) -> usize {
         let mut burst = Burst::new();
-        let mut moved = 0;
+        let (mut moved, mut is_full) = (0, false);
         for index in 0..self.inlets.len() {
             let inlet = &mut self.inlets[index];
             let count = inlet.rx.receive(&mut burst);
@@ -323,6 +329,7 @@ impl Worker {
                 continue;
             }
             moved += count;
+            is_full |= count >= FULL;
             let trunk = &self.trunks[inlet.device];
             trunk.rx.fetch_add(count as u64, Ordering::Relaxed);
             let is_home = self.lcores == 1 || inlet.is_spread;
@@ -370,6 +377,7 @@ impl Worker {
             take(&mut self.parts, &mut self.sink, now, of_run, &mut run);
             self.pass_on(now);
         }
+        self.gather.received(now, is_full);
         moved
     }
 

@@ -167,7 +167,7 @@ fn a_recorded_run_replays_to_the_same_packets_reports_and_counters() {
         for (port, theirs) in ports.iter().enumerate() {
             assert_eq!(
                 switch.port_counters(PortId(port as u16)),
-                theirs,
+                *theirs,
                 "port {port} of switch {index}"
             );
         }

@@ -14,7 +14,7 @@ use crate::counters::{Counters, Note};
 use crate::flow_table::FlowTable;
 use crate::report::{EndReason, Opened, WindowReport};
 use crate::source::flow_of;
-use crate::track::{Place, Track};
+use crate::track::{Place, Stride, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, SpineSet};
 use crate::window::{WindowName, first_psn};
 
@@ -343,22 +343,52 @@ impl Destination {
         psn: Psn,
         counters: &mut Counters,
     ) -> bool {
-        let base = self.base(index, colour);
-        let row = &mut self.rows[index];
-        row.active_at = now;
-        let window = &mut row.windows[colour & 1];
-        // Nearly all packets are in order, and neither the first nor the last of their window.
-        if window.phase == Phase::Running && window.track.step(psn) {
-            counters.note(Note::Counted);
-            let count = &mut self.counts[base + spine];
-            *count = count.wrapping_add(1) & self.count_mask;
+        let mut stride = self.stride(index, colour);
+        if stride.step(psn) {
+            self.walk(now, index, spine, colour, &stride, counters);
             return false;
         }
         self.count_any(now, index, spine, colour, psn, counters)
     }
 
+    /// What can be counted in a row: packets in order, neither the first nor the last of their
+    /// window.
+    #[inline(always)]
+    pub(crate) fn stride(&self, index: usize, colour: usize) -> Stride {
+        let window = &self.rows[index].windows[colour & 1];
+        if window.phase == Phase::Running {
+            window.track.stride()
+        } else {
+            Stride::NOTHING
+        }
+    }
+
+    /// Counts what a stride has taken.
+    #[inline(always)]
+    pub(crate) fn walk(
+        &mut self,
+        now: Nanos,
+        index: usize,
+        spine: usize,
+        colour: usize,
+        stride: &Stride,
+        counters: &mut Counters,
+    ) {
+        if stride.taken() == 0 {
+            return;
+        }
+        let base = self.base(index, colour);
+        let row = &mut self.rows[index];
+        row.active_at = now;
+        let taken = row.windows[colour & 1].track.walk(stride);
+        counters.notes[Note::Counted as usize] += u64::from(taken);
+        let count = &mut self.counts[base + spine];
+        *count = count.wrapping_add(taken) & self.count_mask;
+    }
+
+    /// Counts a packet that a stride does not take, whatever it is to its window.
     #[inline(never)]
-    fn count_any(
+    pub(crate) fn count_any(
         &mut self,
         now: Nanos,
         index: usize,
@@ -367,6 +397,7 @@ impl Destination {
         psn: Psn,
         counters: &mut Counters,
     ) -> bool {
+        self.rows[index].active_at = now;
         let window = &self.rows[index].windows[colour];
         if window.phase != Phase::Running {
             // The source leaf lets a colour of a flow rest for longer than a packet can be late.

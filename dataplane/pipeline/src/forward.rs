@@ -509,7 +509,7 @@ impl<T: Token> Switch<T> {
             ) => {
                 if queued {
                     self.counters.note(Note::Marked);
-                    leaf.source.count_sent(uplink.spine());
+                    leaf.source.count_marked();
                     leaf.sprayer.count_measured(to, uplink.spine());
                 } else {
                     self.dropped_here(to, uplink.spine(), sink);

@@ -1,60 +1,66 @@
 //! Egress: eight strict-priority queues per port, bounded in bytes, behind a token bucket.
 //!
-//! All queues of a switch share one slab of nodes that is allocated at start, so no queue
+//! All queues of a switch share slots that are allocated at start ([`slots`]), so no queue
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
 mod remote;
 pub mod serve;
-
-use std::hint::select_unpredictable;
+mod slots;
 
 use crate::busy::BusyPorts;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
+use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
 pub const PRIORITIES: usize = 8;
 /// The priority of the measured flow at its source leaf.
 pub const MEASURED: u8 = 7;
 
-const NONE: u32 = u32::MAX;
-
-struct Node<T> {
-    token: Option<T>,
-    len: u32,
-    next: u32,
-}
-
-/// The queues and the shaper of one port: the cache lines that every packet needs, in order, and
-/// what is counted behind them.
+/// The queues and the shaper of one port, in the order in which packets need them; what is counted
+/// less often is in [`Queues::rare`].
 #[repr(C, align(64))]
 struct Egress {
     /// When the link will be free, in picoseconds.
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
-    /// The longest frame that is taken: none at all while the link is down or choked.
-    frame_max_bytes: u32,
+    /// Bytes of a queue: none at all while the link is down or choked.
+    limit_bytes: u64,
     /// Bit p: queue p has packets.
     busy: u32,
-    packets: u32,
-    /// The longest frame of a link that is up.
+    /// Packets that were taken out by [`Egress::pop`], and not sent.
+    popped: u32,
+    /// The longest frame that is taken.
     link_max_bytes: u32,
+    /// The neighbour's MAC address and the port's own, as a frame has them.
+    macs: [u8; 12],
     /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
     /// cache line.
     bytes: [u64; PRIORITIES + 1],
-    /// First and last packet by priority.
-    ends: [(u32, u32); PRIORITIES],
+    /// Packets that came into the queues, here admitted or by another instance.
+    entered: u64,
+    /// By priority.
+    fifos: [Fifo; PRIORITIES],
+    tx_packets: u64,
+    tx_bytes: u64,
+    /// Most bytes that stood here at once.
+    backlog_bytes_max: u64,
     up: bool,
     /// Another lcore's, to which too many packets are on their way.
     is_choked: bool,
     /// Bit p: queue p was served since [`Queues::watch`] looked last.
     served: u8,
-    counters: PortCounters,
 }
+
+/// A port's place is found by a shift.
+const _: () = assert!(size_of::<Egress>() == 256);
+
+/// A row takes as many packets, 2 to this power, before it looks at the queue again.
+const ROW_SHIFT: u32 = 6;
 
 /// The place in [`Egress::bytes`] of all bytes together.
 const ALL: usize = PRIORITIES;
@@ -66,29 +72,36 @@ impl Egress {
         self.bytes[usize::from(priority)..ALL].iter().sum()
     }
 
-    /// What is taken now.
-    fn admit(&mut self) {
+    /// What is taken now, if a queue may hold `limit_bytes`.
+    fn admit(&mut self, limit_bytes: u64) {
         let is_open = self.up && !self.is_choked;
-        self.frame_max_bytes = if is_open { self.link_max_bytes } else { 0 };
+        self.limit_bytes = if is_open { limit_bytes } else { 0 };
     }
 
-    /// Why a frame of `len` bytes is longer than what is taken now.
+    /// Why a frame of `len` bytes is not taken into a queue.
     #[cold]
     fn refusal(&self, len: u32) -> DropReason {
         if !self.up {
             DropReason::LinkDown
         } else if len > self.link_max_bytes {
             DropReason::Oversize
-        } else {
+        } else if self.is_choked {
             DropReason::HandOffFull
+        } else {
+            DropReason::TailDrop
         }
+    }
+
+    /// Packets in the queues. Both counts wrap alike.
+    #[inline(always)]
+    fn queued(&self) -> u32 {
+        (self.entered.wrapping_sub(self.tx_packets) as u32).wrapping_sub(self.popped)
     }
 
     /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
     #[inline(always)]
     fn note_backlog(&mut self) {
-        let most = &mut self.counters.backlog_bytes_max;
-        *most = (*most).max(self.bytes[ALL]);
+        self.backlog_bytes_max = self.backlog_bytes_max.max(self.bytes[ALL]);
     }
 
     /// The highest priority that has packets, if any has.
@@ -98,29 +111,87 @@ impl Egress {
     }
 
     /// Takes the first packet of the highest priority.
-    fn pop<T>(&mut self, nodes: &mut [Node<T>], free: &mut u32) -> Option<(T, u32)> {
+    fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<(T, u32)> {
         let queue = self.highest();
-        let index = self.ends[queue].0;
-        let node = nodes.get_mut(index as usize)?;
-        let (len, next) = (node.len, node.next);
-        let token = node.token.take();
-        self.ends[queue].0 = next;
-        self.busy &= !(u32::from(next == NONE) << queue);
-        node.next = *free;
-        *free = index;
+        let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
+        self.busy &= !(u32::from(is_empty) << queue);
         self.served |= 1 << queue;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
-        self.packets -= 1;
-        token.map(|token| (token, len))
+        self.popped = self.popped.wrapping_add(1);
+        Some((token, len))
+    }
+}
+
+/// Packets in a row on their way into one queue, which is told of them at the end.
+#[derive(Clone, Copy)]
+pub(crate) struct Row {
+    fifo: Fifo,
+    /// How many more it takes.
+    left: u32,
+    packets: u32,
+    len: u32,
+    port: usize,
+    queue: usize,
+}
+
+impl Row {
+    /// Its port and priority, and the bytes of its packets.
+    pub(crate) fn place(&self) -> ((usize, u8), u32) {
+        ((self.port, self.queue as u8), self.len)
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn close(&mut self) {
+        self.left = 0;
+    }
+}
+
+/// The way into the queues of one port.
+pub(crate) struct Door<'a, T> {
+    egress: &'a mut Egress,
+    slots: &'a mut Slots<T>,
+    busy: &'a mut BusyPorts,
+    port: usize,
+}
+
+impl<T> Door<'_, T> {
+    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue, or gives it
+    /// back with the reason, to be told to [`Queues::refused`].
+    #[inline(always)]
+    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), (T, DropReason)> {
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
+            return Err((token, self.egress.refusal(len)));
+        }
+        self.append(queue, token, len)
+            .map_err(|token| (token, DropReason::QueueMemory))
+    }
+
+    /// Appends a packet to a queue, or gives it back if there is no slot for it.
+    #[inline(always)]
+    fn append(self, queue: usize, token: T, len: u32) -> Result<(), T> {
+        let egress = self.egress;
+        self.slots.push(&mut egress.fifos[queue], token, len)?;
+        if egress.busy == 0 {
+            self.busy.insert(self.port);
+        }
+        egress.busy |= 1 << queue;
+        egress.bytes[queue] += u64::from(len);
+        egress.bytes[ALL] += u64::from(len);
+        egress.entered += 1;
+        Ok(())
     }
 }
 
 /// The egress side of all ports of a switch.
 pub struct Queues<T> {
-    nodes: Vec<Node<T>>,
-    free: u32,
+    slots: Slots<T>,
     ports: Vec<Egress>,
+    /// What ports count beside what [`Egress`] does.
+    rare: Vec<PortCounters>,
+    /// Packets of each port that another instance has admitted, and counted.
+    accepted: Vec<u64>,
     /// Ports that may have something queued.
     busy: BusyPorts,
     /// Since when queues wait, by port.
@@ -136,35 +207,35 @@ pub struct Queues<T> {
 impl<T> Queues<T> {
     /// Empty queues for ports of such rates (bits per second) and largest frames (bytes).
     pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
-        let count = config.packets_max;
-        let nodes = (0..count)
-            .map(|index| Node {
-                token: None,
-                len: 0,
-                next: if index + 1 == count { NONE } else { index + 1 },
-            })
-            .collect();
+        let ports: Vec<(u64, u32)> = ports.collect();
+        let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
         let ports: Vec<Egress> = ports
+            .into_iter()
             .map(|(rate_bps, frame_max_bytes)| Egress {
                 bytes: [0; PRIORITIES + 1],
-                ends: [(NONE, NONE); PRIORITIES],
+                fifos: [Fifo::EMPTY; PRIORITIES],
                 free_at_ps: 0,
                 byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-                frame_max_bytes,
+                limit_bytes: config.limit_bytes,
                 busy: 0,
-                packets: 0,
+                popped: 0,
                 link_max_bytes: frame_max_bytes,
+                macs: [0; 12],
                 up: true,
                 is_choked: false,
                 served: 0,
-                counters: PortCounters::default(),
+                entered: 0,
+                tx_packets: 0,
+                tx_bytes: 0,
+                backlog_bytes_max: 0,
             })
             .collect();
         Queues {
-            nodes,
-            free: if count == 0 { NONE } else { 0 },
+            slots,
             busy: BusyPorts::default(),
             waits: vec![serve::Waits::default(); ports.len()],
+            rare: vec![PortCounters::default(); ports.len()],
+            accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports
                 .iter()
@@ -211,6 +282,13 @@ impl<T> Queues<T> {
         self.ports[port].bytes[usize::from(priority)]
     }
 
+    /// Whether a queue takes a packet of `len` bytes now.
+    pub(crate) fn takes(&self, port: usize, priority: u8, len: u32) -> bool {
+        let egress = &self.ports[port];
+        let depth = egress.bytes[usize::from(priority)] + u64::from(len);
+        depth <= egress.limit_bytes && len <= egress.link_max_bytes && self.slots.room() > 0
+    }
+
     /// Puts a packet of `len` bytes into a queue, or gives it back with the reason.
     #[inline(always)]
     pub fn enqueue(
@@ -220,55 +298,88 @@ impl<T> Queues<T> {
         token: T,
         len: u32,
     ) -> Result<(), (T, DropReason)> {
-        let egress = &mut self.ports[port];
-        let queue = usize::from(priority) & (PRIORITIES - 1);
-        if len > egress.frame_max_bytes {
-            return Err((token, egress.refusal(len)));
+        let egress = &self.ports[port];
+        if len > egress.link_max_bytes {
+            let reason = egress.refusal(len);
+            return Err((token, reason));
         }
-        let depth = egress.bytes[queue] + u64::from(len);
-        if depth > self.limit_bytes {
-            egress.counters.tail_drops[queue] += 1;
-            return Err((token, DropReason::TailDrop));
+        self.door(port)
+            .put(priority, token, len)
+            .map_err(|(token, reason)| (token, self.refused(port, priority, reason)))
+    }
+
+    /// Counts at its port that a packet was refused.
+    #[cold]
+    pub(crate) fn refused(&mut self, port: usize, priority: u8, reason: DropReason) -> DropReason {
+        if reason == DropReason::TailDrop {
+            self.rare[port].tail_drops[usize::from(priority) & (PRIORITIES - 1)] += 1;
         }
-        match self.link(port, queue, token, len) {
-            Ok(()) => {
-                self.ports[port].counters.enqueued += 1;
-                Ok(())
-            }
-            Err(token) => Err((token, DropReason::QueueMemory)),
+        reason
+    }
+
+    /// The way into the queues of `port`.
+    #[inline(always)]
+    pub(crate) fn door(&mut self, port: usize) -> Door<'_, T> {
+        Door {
+            egress: &mut self.ports[port],
+            slots: &mut self.slots,
+            busy: &mut self.busy,
+            port,
         }
     }
 
-    /// Appends a packet to a queue, or gives it back if there is no node for it.
+    /// Where packets in a row, of `len` bytes each, go to one queue.
     #[inline(always)]
-    fn link(&mut self, port: usize, queue: usize, token: T, len: u32) -> Result<(), T> {
-        let index = self.free;
-        let Some(next) = self.nodes.get(index as usize).map(|node| node.next) else {
-            return Err(token);
+    pub(crate) fn row(&self, port: usize, priority: u8, len: u32) -> Row {
+        let egress = &self.ports[port];
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        let bytes = egress.limit_bytes.saturating_sub(egress.bytes[queue]);
+        // Most often there is room for more than a burst, and nothing is divided.
+        let fit = if bytes >> ROW_SHIFT >= u64::from(len) {
+            1 << ROW_SHIFT
+        } else {
+            (bytes as u32).checked_div(len).unwrap_or(0)
         };
-        self.free = next;
-        let egress = &mut self.ports[port];
-        let (first, last) = &mut egress.ends[queue];
-        // Whether a queue is empty cannot be predicted: it is linked behind its last packet or,
-        // if there is none, behind itself, which is mended below.
-        let is_empty = egress.busy >> queue & 1 == 0;
-        let before = select_unpredictable(is_empty, index, *last);
-        *first = select_unpredictable(is_empty, index, *first);
-        *last = index;
-        if let Some(before) = self.nodes.get_mut(before as usize) {
-            before.next = index;
+        Row {
+            fifo: egress.fifos[queue],
+            left: fit.min(self.slots.room()),
+            packets: 0,
+            len,
+            port,
+            queue,
         }
-        let node = &mut self.nodes[index as usize];
-        // A free node holds nothing: nothing is forgotten, and the compiler need not look.
-        std::mem::forget(node.token.replace(token));
-        node.len = len;
-        node.next = NONE;
-        egress.busy |= 1 << queue;
-        self.busy.insert(port);
-        egress.bytes[queue] += u64::from(len);
-        egress.bytes[ALL] += u64::from(len);
-        egress.packets += 1;
+    }
+
+    /// Puts a packet, which is known to be no longer than the port's frames, into a row, or gives it
+    /// back: [`Queues::enqueue`] tells why, or takes it after all, after [`Queues::end_row`].
+    #[inline(always)]
+    pub(crate) fn push(&mut self, row: &mut Row, token: T) -> Result<(), T> {
+        if row.left == 0 {
+            return Err(token);
+        }
+        self.slots.put(&mut row.fifo, token, row.len)?;
+        row.left -= 1;
+        row.packets += 1;
         Ok(())
+    }
+
+    /// What a row has taken is queued.
+    #[inline(always)]
+    pub(crate) fn end_row(&mut self, row: &Row) {
+        if row.packets == 0 {
+            return;
+        }
+        let egress = &mut self.ports[row.port];
+        egress.fifos[row.queue] = row.fifo;
+        if egress.busy == 0 {
+            self.busy.insert(row.port);
+        }
+        egress.busy |= 1 << row.queue;
+        self.slots.count(row.packets);
+        let bytes = u64::from(row.packets) * u64::from(row.len);
+        egress.bytes[row.queue] += bytes;
+        egress.bytes[ALL] += bytes;
+        egress.entered += u64::from(row.packets);
     }
 
     /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
@@ -292,39 +403,32 @@ impl<T> Queues<T> {
         let (mut sent, mut sent_bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
-            let first = egress.ends[queue].0;
-            // The packets that leave are linked already: they become free nodes as they are.
-            let (mut next, mut last, mut bytes) = (first, first, 0);
-            while sent < room
-                && free_at_ps <= now_ps
-                && let Some(node) = self.nodes.get_mut(next as usize)
-            {
-                (last, next) = (next, node.next);
-                let len = node.len;
-                let cost_ps = (u64::from(len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
-                free_at_ps = free_at_ps.max(earliest_ps) + cost_ps;
-                bytes += u64::from(len);
-                sent += 1;
-                if let Some(token) = node.token.take() {
+            let fifo = &mut egress.fifos[queue];
+            let (mut count, mut bytes) = (0, 0);
+            // Whatever it missed, the link is busy until later than `earliest_ps` from now on.
+            free_at_ps = free_at_ps.max(earliest_ps);
+            for slot in self.slots.front(*fifo, room - sent) {
+                if free_at_ps > now_ps {
+                    break;
+                }
+                free_at_ps += (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
+                bytes += u64::from(slot.len);
+                count += 1;
+                if let Some(token) = slot.take() {
                     take(token);
                 }
             }
-            if let Some(node) = self.nodes.get_mut(last as usize) {
-                node.next = self.free;
-                self.free = first;
-            }
-            egress.ends[queue].0 = next;
-            // The end of an empty queue is never read: the next packet becomes its head as well.
-            egress.busy &= !(u32::from(next == NONE) << queue);
+            sent += count;
+            let is_empty = self.slots.advance(fifo, count as u32);
+            egress.busy &= !(u32::from(is_empty) << queue);
             egress.served |= 1 << queue;
             egress.bytes[queue] -= bytes;
             egress.bytes[ALL] -= bytes;
             sent_bytes += bytes;
         }
-        egress.packets -= sent as u32;
         egress.free_at_ps = free_at_ps;
-        egress.counters.tx_packets += sent as u64;
-        egress.counters.tx_bytes += sent_bytes;
+        egress.tx_packets += sent as u64;
+        egress.tx_bytes += sent_bytes;
         sent
     }
 
@@ -354,6 +458,17 @@ impl<T> Queues<T> {
         Some(port)
     }
 
+    /// The MAC addresses that frames to the neighbour of `port` get: they lie where its queues do.
+    #[inline(always)]
+    pub(crate) fn macs(&self, port: usize) -> &[u8; 12] {
+        &self.ports[port].macs
+    }
+
+    /// Sets the neighbour's MAC address and the port's own.
+    pub(crate) fn set_macs(&mut self, port: usize, macs: [u8; 12]) {
+        self.ports[port].macs = macs;
+    }
+
     /// Whether the link of `port` is up.
     #[inline(always)]
     pub fn is_up(&self, port: usize) -> bool {
@@ -364,7 +479,7 @@ impl<T> Queues<T> {
     /// [`Queues::flush`].
     pub fn set_up(&mut self, port: usize, up: bool) {
         self.ports[port].up = up;
-        self.ports[port].admit();
+        self.ports[port].admit(self.limit_bytes);
     }
 
     /// The next packet that is queued on a port which is down, and its priority.
@@ -375,14 +490,14 @@ impl<T> Queues<T> {
         }
         egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
-        let (token, _) = egress.pop(&mut self.nodes, &mut self.free)?;
-        egress.counters.flushed += 1;
+        let (token, _) = egress.pop(&mut self.slots)?;
+        self.rare[port].flushed += 1;
         Some((token, priority))
     }
 
     /// Packets queued on `port`.
     pub fn queued(&self, port: usize) -> u32 {
-        self.ports[port].packets
+        self.ports[port].queued()
     }
 
     /// Whether no port refuses a frame of `len` bytes for its length.
@@ -399,24 +514,33 @@ impl<T> Queues<T> {
     }
 
     /// Counters of `port`.
-    #[inline(always)]
-    pub fn counters(&self, port: usize) -> &PortCounters {
-        &self.ports[port].counters
+    pub fn counters(&self, port: usize) -> PortCounters {
+        let egress = &self.ports[port];
+        PortCounters {
+            enqueued: egress.entered - self.accepted[port],
+            tx_packets: egress.tx_packets,
+            tx_bytes: egress.tx_bytes,
+            backlog_bytes_max: egress.backlog_bytes_max,
+            ..self.rare[port]
+        }
     }
 
     /// Counts received packets of `port`.
     #[inline(always)]
     pub fn count_received(&mut self, port: usize, packets: u64, bytes: u64) {
-        let counters = &mut self.ports[port].counters;
+        let counters = &mut self.rare[port];
         counters.rx_packets += packets;
         counters.rx_bytes += bytes;
     }
 
-    /// The conservation law of every port.
+    /// The conservation law of every port, and that its queues hold what is counted.
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {
-            let c = &self.ports[port].counters;
-            c.enqueued == c.tx_packets + c.flushed + u64::from(self.queued(port))
+            let (egress, c) = (&self.ports[port], self.counters(port));
+            let queues = egress.fifos.iter();
+            let held: usize = queues.map(|fifo| self.slots.lengths(*fifo).count()).sum();
+            let queued = u64::from(self.queued(port));
+            held as u64 == queued && c.enqueued == c.tx_packets + c.flushed + queued
         })
     }
 }

@@ -8,18 +8,20 @@
 
 use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
-use packet::{Kind, MacAddr, Parsed, ethernet, ip};
+use packet::{Kind, MacAddr, Parsed, Psn, ethernet, ip};
 
 use crate::announced::Announcements;
 use crate::config::Mark;
 use crate::config::PortKind;
 use crate::counters::{Counters, Note};
+use crate::destination::Destination;
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
 use crate::source::{Class, Open, Part};
-use crate::spray::{Choice, Depths, Uplink, flow_hash};
-use crate::switch::{Exit, Leaf, Port, State, Switch};
+use crate::spray::{Choice, Depths, OfTwo, Uplink, flow_hash};
+use crate::switch::{Exit, Leaf, State, Switch};
 use crate::token::{Sink, Token};
+use crate::track::Stride;
 use crate::types::{FlowKey, LeafId, Nanos, PortId};
 
 /// Where mark and colour stand.
@@ -139,7 +141,6 @@ impl<T: Token> Switch<T> {
         let Switch {
             state,
             exit,
-            ports,
             counters,
             ..
         } = self;
@@ -158,7 +159,6 @@ impl<T: Token> Switch<T> {
             to,
             choice,
             exit,
-            ports,
             counters,
         };
         let port = PortId(run.in_port as u16);
@@ -233,22 +233,30 @@ impl<T: Token> Switch<T> {
             counters,
             ..
         } = self;
+        let mut tally = match (row, &mut *state) {
+            (Some(row), State::Leaf(leaf)) => Some(Tally {
+                destination: &mut leaf.destination,
+                path: (row, spine, colour),
+            }),
+            _ => None,
+        };
+        let mut stride = tally.as_ref().map_or(Stride::NOTHING, Tally::stride);
+        let place = (port, run.priority);
+        let mut queue = exit.row(place, run.wire_len);
         let next = loop {
             let Some(bytes) = run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
-            if let (Some(row), State::Leaf(leaf)) = (row, &mut *state) {
-                let psn = Head::psn(bytes);
-                is_ended = leaf
-                    .destination
-                    .count(now, row, spine, colour, psn, counters);
+            if let Some(tally) = &mut tally
+                && !stride.step(Head::psn(bytes))
+            {
+                (stride, is_ended) = tally.count_any(now, stride, Head::psn(bytes), counters);
             }
             bytes[..ethernet::ETHERTYPE].copy_from_slice(&macs);
             ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
-            let place = (port, run.priority);
-            if !exit.enqueue(place, token, run.wire_len, counters, sink) {
+            if !exit.push(&mut queue, token, counters, sink) {
                 refused += 1;
             }
             match rest.next() {
@@ -257,6 +265,10 @@ impl<T: Token> Switch<T> {
                 Some(next) => token = next,
             }
         };
+        exit.queues.end_row(&queue);
+        if let Some(mut tally) = tally {
+            tally.walk(now, &stride, counters);
+        }
         if let (Some((from, to)), State::Spine(spine)) = (passing, state) {
             let cell = spine.counts.cell_of(from, to, colour);
             let queued = (packets - refused) as u32;
@@ -376,13 +388,53 @@ struct Taken {
     is_over: bool,
 }
 
+/// Marked packets of one flow and colour that come over one spine.
+struct Tally<'a> {
+    destination: &'a mut Destination,
+    /// Row, spine, colour.
+    path: (usize, usize, usize),
+}
+
+impl Tally<'_> {
+    /// What can be counted in a row from here.
+    #[inline(always)]
+    fn stride(&self) -> Stride {
+        let (row, _, colour) = self.path;
+        self.destination.stride(row, colour)
+    }
+
+    /// Takes a packet behind what `stride` has taken. What can be counted from there, and whether a
+    /// window ends with the packet.
+    #[inline(never)]
+    fn count_any(
+        &mut self,
+        now: Nanos,
+        stride: Stride,
+        psn: Psn,
+        counters: &mut Counters,
+    ) -> (Stride, bool) {
+        self.walk(now, &stride, counters);
+        let (row, spine, colour) = self.path;
+        let Tally { destination, .. } = self;
+        let is_ended = destination.count_any(now, row, spine, colour, psn, counters);
+        (self.stride(), is_ended)
+    }
+
+    /// Counts what `stride` has taken.
+    #[inline(always)]
+    fn walk(&mut self, now: Nanos, stride: &Stride, counters: &mut Counters) {
+        let (row, spine, colour) = self.path;
+        let Tally { destination, .. } = self;
+        destination.walk(now, row, spine, colour, stride, counters);
+    }
+}
+
 /// All that packets from a host to another leaf meet.
 struct LeafWay<'a, T> {
     run: &'a Run,
     to: LeafId,
     choice: Choice<'a>,
     exit: &'a mut Exit<T>,
-    ports: &'a [Port],
     counters: &'a mut Counters,
 }
 
@@ -402,34 +454,39 @@ impl<T: Token> LeafWay<'_, T> {
         let mut dropped = None;
         let mut is_over = false;
         let mark_bits = open.mark_bits();
+        let mut stride = open.stride();
+        let of_two = self.choice.of_two(true);
         let next = loop {
             let Some(bytes) = self.run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
-            let mut is_marked = true;
-            if !open.step(psn) {
+            let mut bits = mark_bits;
+            if !stride.step(psn) {
+                open.walk(&stride);
+                stride = Stride::NOTHING;
                 if open.is_outside(psn) {
                     break Next::Unknown(token);
                 }
                 let class = open.classify(now, psn, which, self.counters);
+                stride = open.stride();
+                let is_marked;
                 (is_marked, is_over) = match class {
                     Class::Measured { mark, ends } => (mark, ends),
                     Class::Plain | Class::Sampled | Class::Past => (false, false),
                 };
+                bits = if is_marked { mark_bits } else { 0 };
             }
-            let uplink = self.uplink(bytes, MEASURED);
-            self.rewrite(bytes, uplink);
-            bytes[FLAGS_AT] |= if is_marked { mark_bits } else { 0 };
+            let uplink = self.uplink(bytes, MEASURED, of_two);
+            self.rewrite(bytes, uplink, bits);
             packets += 1;
             if !self.enqueue(uplink, MEASURED, token, sink) {
                 refused += 1;
                 unmarked += 1;
-                if is_marked {
+                if bits != 0 {
                     dropped = Some(uplink.spine());
                 }
-            } else if is_marked {
-                open.count_sent(uplink.spine());
+            } else if bits != 0 {
                 self.choice.count_measured(uplink);
             } else {
                 unmarked += 1;
@@ -440,6 +497,7 @@ impl<T: Token> LeafWay<'_, T> {
                 Some(next) => token = next,
             }
         };
+        open.walk(&stride);
         if packets > 0 {
             open.touch(now);
         }
@@ -468,6 +526,7 @@ impl<T: Token> LeafWay<'_, T> {
         let (mut packets, mut refused) = (0, 0);
         let priority = self.run.priority;
         let unseen = u64::from(until_sample.saturating_sub(1));
+        let of_two = self.choice.of_two(priority == MEASURED);
         let next = loop {
             if packets == unseen {
                 break Next::Unknown(token);
@@ -480,8 +539,8 @@ impl<T: Token> LeafWay<'_, T> {
                 let key = key_of(&self.run.head);
                 flows.follow(port, self.to, &key, Head::psn(bytes));
             }
-            let uplink = self.uplink(bytes, priority);
-            self.rewrite(bytes, uplink);
+            let uplink = self.uplink(bytes, priority, of_two);
+            self.rewrite(bytes, uplink, 0);
             packets += 1;
             if !self.enqueue(uplink, priority, token, sink) {
                 refused += 1;
@@ -501,29 +560,31 @@ impl<T: Token> LeafWay<'_, T> {
     }
 
     #[inline(always)]
-    fn uplink(&mut self, bytes: &HeadBytes, priority: u8) -> Uplink {
+    fn uplink(&mut self, bytes: &HeadBytes, priority: u8, of_two: Option<OfTwo>) -> Uplink {
         let queues = &self.exit.queues;
-        let is_measured = priority == MEASURED;
-        match Queues::<T>::depth_place(priority) {
-            Some(place) if self.choice.is_of_two() => {
+        match (of_two, Queues::<T>::depth_place(priority)) {
+            (Some(of_two), Some(place)) => {
                 let depths = Waiting { queues, place };
-                self.choice.shorter_of_two(is_measured, &depths)
+                self.choice.shorter_of_two(of_two, &depths)
             }
-            Some(_) | None => {
+            _ => {
                 let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
                 let hash = || hash_of_head(bytes, &self.run.head);
-                self.choice.any(is_measured, hash, depths)
+                self.choice.any(priority == MEASURED, hash, depths)
             }
         }
     }
 
+    /// Rewrites the packet's headers; `bits` are set among its BTH's flags.
     #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
-        let macs = &self.ports[uplink.port()].macs;
+    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink, bits: u8) {
+        let macs = self.exit.queues.macs(uplink.port());
         bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
         ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
+        bytes[FLAGS_AT] |= bits;
     }
 
+    /// Queues the packet. True when it is queued.
     #[inline(always)]
     fn enqueue<S: Sink<T>>(
         &mut self,
@@ -533,7 +594,8 @@ impl<T: Token> LeafWay<'_, T> {
         sink: &mut S,
     ) -> bool {
         let (place, len) = ((uplink.port(), priority), self.run.wire_len);
-        self.exit.enqueue(place, token, len, self.counters, sink)
+        self.exit
+            .enqueue_fitting(place, token, len, self.counters, sink)
     }
 }
 

@@ -11,7 +11,7 @@ use packet::{Psn, Space};
 use crate::announced::{Announced, Announcements};
 use crate::config::{Mark, Measurement};
 use crate::counters::{Counters, Note};
-use crate::track::{Place, Seen, Track};
+use crate::track::{Place, Seen, Stride, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
 use crate::window::{Dress, first_psn};
 
@@ -43,7 +43,8 @@ pub struct Window {
     pub header: Header,
     /// What its messages look like.
     pub dress: Dress,
-    /// S_x: marked packets queued towards each spine.
+    /// S_x: marked packets queued towards each spine; while it is open, what the sprayer had sent there
+    /// before.
     pub sent: [u32; FANOUT_MAX],
     /// M: their sum.
     pub marked: u64,
@@ -56,6 +57,8 @@ pub struct Open {
     /// Mark and colour as its packets carry them.
     mark_bits: u8,
     port: PortId,
+    /// The spines usable when it opened.
+    opened: SpineSet,
     /// The announcement as the host made it.
     announced: Header,
     track: Track,
@@ -179,6 +182,7 @@ impl Source {
                 window: blank(),
                 mark_bits: MARK,
                 port: PortId(0),
+                opened: SpineSet::EMPTY,
                 announced: blank().header,
                 track: Track::new(None, 0),
                 is_past: false,
@@ -492,6 +496,7 @@ impl Source {
                 MARK
             },
             port,
+            opened: usable,
             announced: blank().header,
             track: Track::new(None, 0),
             is_past: false,
@@ -508,12 +513,33 @@ impl Source {
         Some(open)
     }
 
-    /// Counts a marked packet that was queued towards `spine`.
+    /// Counts a marked packet that was queued.
     #[inline(always)]
-    pub fn count_sent(&mut self, spine: usize) {
+    pub fn count_marked(&mut self) {
         if let Some(open) = &mut self.open {
-            open.count_sent(spine);
             open.count_marked(1);
+        }
+    }
+
+    /// The open window begins, the sprayer having sent so many marked packets towards its leaf by spine.
+    pub(crate) fn begin_counts(&mut self, measured: &[u32; FANOUT_MAX]) {
+        if let Some(open) = &mut self.open {
+            open.window.sent = *measured;
+        }
+    }
+
+    /// The open window ends, the sprayer having sent so many by now: the differences are S_x.
+    pub(crate) fn end_counts(&mut self, measured: &[u32; FANOUT_MAX]) {
+        let Some(open) = &mut self.open else { return };
+        // To other spines nothing was sent; one that comes back is levelled with the others.
+        let opened = open.opened;
+        for (spine, (sent, now)) in open.window.sent.iter_mut().zip(measured).enumerate() {
+            let before = *sent;
+            *sent = if opened.has(spine) {
+                now.wrapping_sub(before)
+            } else {
+                0
+            };
         }
     }
 
@@ -605,13 +631,6 @@ impl Open {
         self.mark_bits
     }
 
-    /// Counts a marked packet that was queued towards `spine`.
-    #[inline(always)]
-    pub(crate) fn count_sent(&mut self, spine: usize) {
-        let sent = &mut self.window.sent[spine & (FANOUT_MAX - 1)];
-        *sent = sent.wrapping_add(1);
-    }
-
     /// Counts all marked packets of a run.
     #[inline(always)]
     pub(crate) fn count_marked(&mut self, packets: u64) {
@@ -629,15 +648,17 @@ impl Open {
         matches!(self.track.place(psn), Place::Before | Place::Past)
     }
 
-    /// Takes the flow's next packet, if it is the one that is due and not the window's last: it is to be
-    /// marked. False, and nothing has happened, for any other.
+    /// What can be taken in a row: packets that are all to be marked.
     #[inline(always)]
-    pub(crate) fn step(&mut self, psn: Psn) -> bool {
-        let is_next = self.track.step(psn);
-        if is_next {
-            self.seen.step(psn);
-        }
-        is_next
+    pub(crate) fn stride(&self) -> Stride {
+        self.track.stride()
+    }
+
+    /// What a stride has taken has come.
+    #[inline(always)]
+    pub(crate) fn walk(&mut self, stride: &Stride) {
+        self.track.walk(stride);
+        self.seen.walk(stride);
     }
 
     /// What a packet of the flow is to the window.

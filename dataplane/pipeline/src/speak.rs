@@ -31,11 +31,19 @@ impl<T: Token> Switch<T> {
             Claim::Taken => return,
         }
         let is_paper = leaf.source.is_paper();
-        let Leaf { source, usable, .. } = &mut **leaf;
+        let Leaf {
+            source,
+            usable,
+            sprayer,
+            ..
+        } = &mut **leaf;
         let Some(open) = source.open_next(now, usable, &mut self.counters) else {
             sink.release_window(leaf.source.epoch());
             return;
         };
+        let to = open.window.leaf;
+        source.begin_counts(sprayer.measured(to));
+        let Some(open) = source.window() else { return };
         let usable = open.window.usable;
         let header = Header {
             kind: MessageKind::Open,
@@ -66,7 +74,11 @@ impl<T: Token> Switch<T> {
     #[cold]
     pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         if let State::Leaf(leaf) = &mut self.state {
-            let is_open = leaf.source.window().is_some();
+            let to = leaf.source.window().map(|open| open.window.leaf);
+            let is_open = to.is_some();
+            if let Some(to) = to {
+                leaf.source.end_counts(leaf.sprayer.measured(to));
+            }
             leaf.source.close(now, &mut self.counters);
             if is_open {
                 sink.release_window(leaf.source.epoch());

@@ -147,7 +147,7 @@ pub fn sum<'a, T: Token + 'a>(parts: impl Iterator<Item = &'a Switch<T>>) -> Who
         let ports = (0..part.ports_len()).map(|port| PortId(port as u16));
         whole.ports.resize(part.ports_len(), Default::default());
         for ((counters, queued), port) in whole.ports.iter_mut().zip(ports) {
-            counters.add(part.port_counters(port));
+            counters.add(&part.port_counters(port));
             *queued += u64::from(part.queued(port));
         }
     }

@@ -8,8 +8,7 @@
 
 use std::hint::select_unpredictable;
 
-use rand_core::{Rng, SeedableRng};
-use rand_xoshiro::Xoshiro256PlusPlus;
+use fastrand::Rng;
 
 use crate::types::{FANOUT_MAX, LeafId, SpineSet, mix};
 
@@ -124,23 +123,24 @@ pub struct Sprayer {
     random: Random,
 }
 
-/// Random numbers, of which one is drawn ahead: a choice need not wait for its draw.
+/// Random numbers (wyrand: one multiplication each), of which one is drawn ahead: a choice need not
+/// wait for its draw.
 struct Random {
     next: u64,
-    generator: Xoshiro256PlusPlus,
+    generator: Rng,
 }
 
 impl Random {
     #[inline(always)]
     fn next_u64(&mut self) -> u64 {
-        std::mem::replace(&mut self.next, self.generator.next_u64())
+        std::mem::replace(&mut self.next, self.generator.u64(..))
     }
 }
 
 impl Sprayer {
     /// A sprayer towards `leaves` over the uplinks at `ports`, by spine, that may use nothing yet.
     pub fn new(policy: Policy, tie: Tie, leaves: u16, ports: &[usize], seed: u64) -> Sprayer {
-        let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
+        let mut generator = Rng::with_seed(seed);
         let nothing = Usable {
             uplinks: [Uplink(0); FANOUT_MAX],
             count: 0,
@@ -153,7 +153,7 @@ impl Sprayer {
             towards: vec![nothing; usize::from(leaves)],
             ports: std::array::from_fn(|spine| ports.get(spine).map_or(0, |&port| port as u32)),
             random: Random {
-                next: generator.next_u64(),
+                next: generator.u64(..),
                 generator,
             },
         }
@@ -185,6 +185,11 @@ impl Sprayer {
     #[inline(always)]
     pub fn usable_count(&self, leaf: LeafId) -> u32 {
         self.towards[leaf.index()].count
+    }
+
+    /// Marked packets sent towards `leaf`, by spine; wrapping, and levelled where a spine came back.
+    pub(crate) fn measured(&self, leaf: LeafId) -> &[u32; FANOUT_MAX] {
+        &self.towards[leaf.index()].measured
     }
 
     /// Counts a marked packet towards `leaf` over `spine`.
@@ -224,6 +229,15 @@ impl Sprayer {
     }
 }
 
+/// What a choice of the shorter of two is made by.
+#[derive(Clone, Copy)]
+pub(crate) struct OfTwo {
+    /// Usable uplinks (k), two at least.
+    count: u32,
+    /// Whether of equal ones the fewest marked packets decide.
+    by_count: bool,
+}
+
 /// The choice of a spine towards one leaf.
 pub struct Choice<'a> {
     policy: Policy,
@@ -252,28 +266,31 @@ impl Choice<'_> {
         self.towards.count
     }
 
-    /// Whether the choice is [`Choice::shorter_of_two`].
+    /// How the choice is made, if it is by [`Choice::shorter_of_two`].
     #[inline(always)]
-    pub(crate) fn is_of_two(&self) -> bool {
-        self.policy == Policy::Jsq2 && self.towards.count > 1
+    pub(crate) fn of_two(&self, measured: bool) -> Option<OfTwo> {
+        let count = self.towards.count;
+        (self.policy == Policy::Jsq2 && count > 1).then_some(OfTwo {
+            count,
+            by_count: (self.tie == Tie::FewestMeasured) & measured,
+        })
     }
 
     /// The shorter of two random ones, of at least two.
     #[inline(always)]
-    pub(crate) fn shorter_of_two(&mut self, measured: bool, depths: &impl Depths) -> Uplink {
+    pub(crate) fn shorter_of_two(&mut self, of: OfTwo, depths: &impl Depths) -> Uplink {
         // Two distinct places from one draw: the second skips the first.
         let draw = self.random.next_u64();
         let towards = &*self.towards;
-        let first = scale(draw & 0xffff_ffff, towards.count);
-        let second = scale(draw >> 32, towards.count - 1);
+        let first = scale(draw & 0xffff_ffff, of.count);
+        let second = scale(draw >> 32, of.count - 1);
         let second = second + u32::from(second >= first);
         let (a, b) = (towards.uplink(first), towards.uplink(second));
         let (depth_a, depth_b) = (depths.depth_bytes(a), depths.depth_bytes(b));
         // The draw has ordered them at random, so "first" is a fair coin. Which of the two it is,
         // nothing can predict.
         let gap = towards.measured(b).wrapping_sub(towards.measured(a)) as i32;
-        let by_count = (self.tie == Tie::FewestMeasured) & measured;
-        let by_gap = (gap < 0) & by_count;
+        let by_gap = (gap < 0) & of.by_count;
         let takes_b = (depth_b < depth_a) | ((depth_b == depth_a) & by_gap);
         select_unpredictable(takes_b, b, a)
     }
@@ -302,7 +319,10 @@ impl Choice<'_> {
                 };
                 towards.uplink(towards.next)
             }
-            Policy::Jsq2 => self.shorter_of_two(measured, &depths),
+            Policy::Jsq2 => {
+                let by_count = self.tie == Tie::FewestMeasured && measured;
+                self.shorter_of_two(OfTwo { count, by_count }, &depths)
+            }
             Policy::Jsq => {
                 // From a random start, so that equal queues share.
                 let start = scale(self.random.next_u64() >> 32, count);

@@ -138,18 +138,28 @@ impl Track {
         }
     }
 
-    /// Moves on to `psn` if it is the next one and neither the first nor the last: the way of nearly all
-    /// packets.
+    /// What can be taken in a row from here: packets that are neither the first nor the last, the way of
+    /// nearly all. Nothing has moved until [`Track::walk`].
     #[inline(always)]
-    pub fn step(&mut self, psn: Psn) -> bool {
+    pub fn stride(&self) -> Stride {
         // 0 less one is beyond all: the first is not among them.
-        let is_inner = self.reached.wrapping_sub(1) < self.inner;
-        let is_next = is_inner & (psn == self.next);
-        if is_next {
-            self.reached += 1;
-            self.next = psn.plus(1);
+        let walked = self.reached.wrapping_sub(1);
+        let most = self.inner.saturating_sub(walked).min(STRIDE_MAX) as u32;
+        let first = self.next.number() << SHIFT;
+        Stride {
+            due: first,
+            end: first.wrapping_add(most << SHIFT),
+            first,
         }
-        is_next
+    }
+
+    /// Moves on by what a stride from here has taken; returns how many that were.
+    #[inline(always)]
+    pub fn walk(&mut self, stride: &Stride) -> u32 {
+        let taken = stride.taken();
+        self.reached += u64::from(taken);
+        self.next = self.next.plus(taken);
+        taken
     }
 
     /// Moves on to `psn`, which [`Track::place`] has called ahead by `step`.
@@ -158,6 +168,47 @@ impl Track {
         self.begun = true;
         self.reached += u64::from(step);
         self.next = psn.plus(1);
+    }
+}
+
+/// Packets of a stride at most: far fewer than there are PSNs.
+const STRIDE_MAX: u64 = FIRST_COPY_WINDOW as u64;
+
+/// Packets of a flow in a row, each with the next PSN, that its [`Track`] has yet to be told of. PSNs are
+/// kept in the upper 24 bits, where they wrap by themselves.
+#[derive(Clone, Copy, Debug)]
+pub struct Stride {
+    due: u32,
+    /// Where it ends.
+    end: u32,
+    first: u32,
+}
+
+/// The upper 24 bits.
+const SHIFT: u32 = 8;
+
+impl Stride {
+    /// One that takes nothing.
+    pub const NOTHING: Stride = Stride {
+        due: 0,
+        end: 0,
+        first: 0,
+    };
+
+    /// Takes a packet if it is the next one.
+    #[inline(always)]
+    pub fn step(&mut self, psn: Psn) -> bool {
+        if psn.number() << SHIFT != self.due || self.due == self.end {
+            return false;
+        }
+        self.due = self.due.wrapping_add(1 << SHIFT);
+        true
+    }
+
+    /// How many it has taken.
+    #[inline(always)]
+    pub fn taken(&self) -> u32 {
+        self.due.wrapping_sub(self.first) >> SHIFT
     }
 }
 
@@ -181,10 +232,18 @@ impl Seen {
         Seen { bits: [0; WORDS] }
     }
 
-    /// The highest PSN moves on to the next, `psn`, which is seen now.
+    /// The highest PSN moves on by a stride, all of which is seen now.
     #[inline(always)]
-    pub fn step(&mut self, psn: Psn) {
-        self.set(psn, true);
+    pub fn walk(&mut self, stride: &Stride) {
+        let mut at = (stride.first >> SHIFT) % FIRST_COPY_WINDOW;
+        let mut left = stride.taken();
+        while left > 0 {
+            let (word, bit) = (at as usize / 64, at % 64);
+            let here = left.min(64 - bit);
+            self.bits[word] |= (u64::MAX >> (64 - here)) << bit;
+            at = (at + here) % FIRST_COPY_WINDOW;
+            left -= here;
+        }
     }
 
     /// The highest PSN moves on by `step` to `psn`, which is seen now.
@@ -276,6 +335,46 @@ mod tests {
     }
 
     proptest! {
+        /// A stride takes what single steps take, and leaves what they leave.
+        #[test]
+        fn a_stride_is_as_many_steps(
+            start in 0u32..(1 << 24), packets in 0u64..9000, runs in proptest::collection::vec(0u32..5000, 1..6),
+        ) {
+            let first = Psn::new(start);
+            let (mut by_stride, mut by_step) = (Track::new(Some(first), packets), Track::new(Some(first), packets));
+            let (mut seen_by_stride, mut seen_by_step) = (Seen::new(), Seen::new());
+            let mut index = 0u64;
+            for run in runs {
+                let mut stride = by_stride.stride();
+                for _ in 0..run {
+                    let psn = first.plus((index % u64::from(Psn::COUNT)) as u32);
+                    let Place::Ahead { step, is_last } = by_step.place(psn) else {
+                        prop_assert!(!stride.step(psn), "beyond the end");
+                        break;
+                    };
+                    prop_assert_eq!(step, 1);
+                    by_step.advance(psn, step);
+                    seen_by_step.advance(psn, step);
+                    let is_inner = index > 0 && !is_last;
+                    let is_taken = stride.step(psn);
+                    prop_assert!(!is_taken || is_inner, "packet {} of {}", index, packets);
+                    if !is_taken {
+                        by_stride.walk(&stride);
+                        seen_by_stride.walk(&stride);
+                        by_stride.advance(psn, 1);
+                        seen_by_stride.advance(psn, 1);
+                        stride = by_stride.stride();
+                    }
+                    index += 1;
+                }
+                by_stride.walk(&stride);
+                seen_by_stride.walk(&stride);
+                prop_assert_eq!(by_stride.reached(), by_step.reached());
+                prop_assert_eq!(by_stride.rest(), by_step.rest());
+                prop_assert_eq!(seen_by_stride.bits, seen_by_step.bits);
+            }
+        }
+
         /// First copies are told as a set of PSNs tells them, whatever the order within the ring.
         #[test]
         fn first_copies_are_told_as_by_a_set(

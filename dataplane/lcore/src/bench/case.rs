@@ -58,7 +58,7 @@ pub fn outputs(case: BenchCase) -> std::ops::Range<usize> {
 /// # Errors
 /// None: what is parsed is written here.
 pub fn switch(case: BenchCase, frame: u32, flows: u32, seed: u64) -> Result<SwitchConfig, String> {
-    let hosts: u32 = flows.min(HOSTS);
+    let hosts = self::flows(case, flows).min(HOSTS);
     let is_spine = case == BenchCase::Spine;
     let kind = |port: u16| match (is_spine, port) {
         (true, leaf) => PortKind::Fabric(Peer::Leaf(LeafId(leaf))),

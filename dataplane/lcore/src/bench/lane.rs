@@ -10,10 +10,11 @@ use config::BenchCase;
 use dpdk::bench::{Stamp, c_loop};
 use dpdk::{Burst, Clock, Eal, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue};
 use packet::message::{Hop, Message};
-use pipeline::{Nanos, Note, PortId, Switch, Token};
+use pipeline::{DropReason, Nanos, Note, PortId, Switch, Token};
 
 use super::case::{self, PORTS};
 use crate::failure::Failure;
+use crate::gather::Gather;
 use crate::packet::{LcoreSink, Packet};
 use crate::taps::Taps;
 
@@ -122,7 +123,10 @@ impl Subject {
             })
             .collect();
         let outputs = &tx[case::outputs(case)];
-        expect("dropped", counters.dropped_total(), 0);
+        for reason in DropReason::ALL {
+            let what = format!("dropped as {}", reason.name());
+            expect(&what, counters.dropped(*reason), 0);
+        }
         expect("left", outputs.iter().sum(), self.received);
         // Flows take turns, and the first is the one that a source measures.
         let marked = match case {
@@ -366,28 +370,52 @@ impl Lane {
         let mut burst = Burst::new();
         let before = self.subject.received;
         let ports = self.subject.switch.ports_len();
+        let mut gather = Gather::default();
         let begun = self.clock.tsc();
         let mut ended = begun;
         let allocations = allocation_counter::measure(|| {
             while ended.wrapping_sub(begun) < cycles {
                 let now = Nanos(self.clock.at_ns(ended));
                 self.rx.receive_at_most(&mut burst, self.setting.burst);
+                gather.received(now, burst.len() == usize::from(self.setting.burst));
                 self.ingress(now, &mut burst);
                 for port in 0..ports {
-                    self.egress(now, port, &mut burst);
-                    if !burst.is_empty() {
-                        self.tx[port].send(&mut burst);
-                        burst.clear();
+                    let queued = self.subject.switch.queued(PortId(port as u16));
+                    if gather.serves(port, queued) {
+                        self.send(now, port, &mut burst);
                     }
                 }
                 self.tick(now);
                 ended = self.clock.tsc();
             }
+            // What waits for its turn leaves now.
+            let now = Nanos(self.clock.at_ns(ended));
+            for port in 0..ports {
+                self.send(now, port, &mut burst);
+            }
+            ended = self.clock.tsc();
         });
         Sample {
             packets: self.subject.received - before,
             cycles: ended - begun,
             allocations: allocations.count_total,
+        }
+    }
+
+    /// Sends what may leave by `port` now.
+    #[inline(always)]
+    fn send(&mut self, now: Nanos, port: usize, burst: &mut Burst) {
+        loop {
+            self.egress(now, port, burst);
+            if burst.is_empty() {
+                break;
+            }
+            let is_more = burst.room() == 0;
+            self.tx[port].send(burst);
+            burst.clear();
+            if !is_more {
+                break;
+            }
         }
     }
 

@@ -10,7 +10,7 @@
 
 use packet::ethernet;
 
-use super::{ALL, NONE, PRIORITIES, Queues};
+use super::{ALL, PRIORITIES, Queues};
 
 impl<T> Queues<T> {
     /// Bytes in each queue of `port`; of another's port, as the model has them.
@@ -28,12 +28,7 @@ impl<T> Queues<T> {
 
     /// How many more packets the switch can hold.
     pub fn free(&self) -> usize {
-        let queued: usize = self
-            .ports
-            .iter()
-            .map(|egress| egress.packets as usize)
-            .sum();
-        self.nodes.len() - queued
+        self.slots.room() as usize
     }
 
     /// Takes the next packet that waits for the owner of `port`, the highest priority first. The
@@ -44,7 +39,7 @@ impl<T> Queues<T> {
             return None;
         }
         let queue = egress.highest();
-        let (token, len) = egress.pop(&mut self.nodes, &mut self.free)?;
+        let (token, len) = egress.pop(&mut self.slots)?;
         egress.bytes[queue] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         Some((token, queue as u8, len))
@@ -64,37 +59,32 @@ impl<T> Queues<T> {
 
     fn staged_bytes(&self, port: usize) -> [u64; PRIORITIES] {
         let egress = &self.ports[port];
-        let mut staged = [0; PRIORITIES];
-        for (queue, bytes) in staged.iter_mut().enumerate() {
-            if egress.busy >> queue & 1 == 0 {
-                continue;
-            }
-            let mut at = egress.ends[queue].0;
-            while at != NONE {
-                let node = &self.nodes[at as usize];
-                *bytes += u64::from(node.len);
-                at = node.next;
-            }
-        }
-        staged
+        let bytes = |queue: usize| {
+            let lengths = self.slots.lengths(egress.fifos[queue]);
+            lengths.map(u64::from).sum()
+        };
+        std::array::from_fn(bytes)
     }
 
     /// Whether `port` refuses packets because too many wait for its owner.
     pub fn set_choked(&mut self, port: usize, is_choked: bool) {
         self.ports[port].is_choked = is_choked;
-        self.ports[port].admit();
+        self.ports[port].admit(self.limit_bytes);
     }
 
     /// Queues a packet that another instance has admitted. Gives it back when the switch holds as
     /// many as it can: the caller has asked [`Queues::free`].
     pub fn accept(&mut self, port: usize, priority: u8, token: T, len: u32) -> Result<(), T> {
-        self.link(port, usize::from(priority), token, len)
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        self.door(port).append(queue, token, len)?;
+        self.accepted[port] += 1;
+        Ok(())
     }
 }
 
 impl<T> Queues<T> {
     /// Counts a packet that was admitted to `port` and ends there.
     pub fn count_flushed(&mut self, port: usize) {
-        self.ports[port].counters.flushed += 1;
+        self.rare[port].flushed += 1;
     }
 }

@@ -37,7 +37,8 @@ impl<T> Queues<T> {
     #[inline(never)]
     fn look(&mut self, now: Nanos) {
         self.watched_at = now;
-        for (egress, waits) in self.ports.iter_mut().zip(&mut self.waits) {
+        let ports = self.ports.iter_mut().zip(&mut self.waits);
+        for ((egress, waits), rare) in ports.zip(&mut self.rare) {
             let served = std::mem::take(&mut egress.served);
             waits.waiting = egress.busy as u8 & !served;
             waits.starving &= waits.waiting;
@@ -50,7 +51,7 @@ impl<T> Queues<T> {
                     waits.since[queue] = now;
                 } else if waits.starving & bit == 0 && now >= waits.since[queue].plus(patience_ns) {
                     waits.starving |= bit;
-                    egress.counters.starved[queue] += 1;
+                    rare.starved[queue] += 1;
                 }
             }
         }

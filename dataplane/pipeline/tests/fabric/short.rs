@@ -155,7 +155,7 @@ impl Pair {
         for port in (0..short.switch.ports_len() as u16).map(PortId) {
             let of = |s: &Switch<Piece>| {
                 let depths = [0, 3, 7].map(|priority| s.depth_bytes(port, priority));
-                (*s.port_counters(port), depths, s.next_departure(port))
+                (s.port_counters(port), depths, s.next_departure(port))
             };
             assert_eq!(of(&short.switch), of(&whole.switch), "{about}: {port:?}");
         }
