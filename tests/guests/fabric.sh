@@ -133,10 +133,9 @@ fabric_up() {
 # Ends the switches and holds them to their conservation law.
 fabric_down() {
   [ -n "${switch_pid:-}" ] || return 0
-  kill -TERM "$switch_pid"
   local pid=$switch_pid
   switch_pid=
-  wait "$pid" || fail "the switches ended with status $?: $(cat "$work/switch.log")"
+  end "$pid" || fail "the switches ended with status $?: $(cat "$work/switch.log")"
   [ "$(jq .conservation_ok "$work/result.json")" = true ] || fail "packets are unaccounted for: $(cat "$work/result.json")"
 }
 

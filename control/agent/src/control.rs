@@ -16,6 +16,7 @@ use std::time::Duration;
 use detector::{Nanos, Rules};
 use pipeline::report::Command;
 
+use crate::capture::serve::Captures;
 use crate::core::{Core, Test};
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
@@ -125,6 +126,7 @@ pub struct State {
     bitmap_at: u32,
     /// Paths that the data planes hold for failed: (destination switch, source leaf, spine).
     pub failed_paths: Vec<(usize, usize, usize)>,
+    pub(crate) captures: Captures,
 }
 
 impl State {
@@ -145,6 +147,7 @@ impl State {
         if self.bitmap_at >= BITMAP_ROUNDS {
             self.bitmap_at = 0;
             self.read_bitmaps();
+            self.captures.sweep();
         }
         let now_ns = self.shared.status.now_ns.load(Ordering::Relaxed);
         if now_ns >= self.reset_at_ns {
@@ -219,6 +222,7 @@ impl Control {
             commands_refused: 0,
             bitmap_at: 0,
             failed_paths: Vec::new(),
+            captures: Captures::default(),
             config,
             shared,
         };

@@ -2,8 +2,10 @@
 //!
 //! It talks to lcores over the bounded rings of [`seam`], reads the counters of [`published`],
 //! decides in [`core`], and answers on a Unix socket ([`socket`]). It sees fixed structs and
-//! numbers, never packet bytes; when it hangs, forwarding and counting go on.
+//! numbers, and looks into no packet: a capture's bytes it passes on ([`capture`]). When it hangs,
+//! forwarding and counting go on.
 
+pub mod capture;
 pub mod control;
 pub mod core;
 pub mod evidence;

@@ -1,10 +1,15 @@
 //! The seam between lcores and control: two bounded rings of fixed structs.
 //!
 //! The lcore never waits: a full report ring loses the report, which the switch counts; a command
-//! ring is read once a round. No packet bytes cross.
+//! ring is read once a round. Packet bytes cross only into the taps of captures.
+
+use std::sync::Arc;
 
 use crossbeam::queue::ArrayQueue;
 use pipeline::report::{Command, Opened, OwnDrop, Report, WindowReport};
+
+use crate::capture::CAPTURES_MAX;
+use crate::capture::tap::Tap;
 
 /// Reports that may wait for control. At 4 KiB each this is the largest part of the seam.
 const REPORTS_MAX: usize = 1024;
@@ -63,6 +68,8 @@ pub struct Seam {
     pub reports: ArrayQueue<FromSwitch>,
     /// From control to each lcore.
     pub commands: Vec<ArrayQueue<ToSwitch>>,
+    /// New captures, for each lcore.
+    pub taps: Vec<ArrayQueue<Arc<Tap>>>,
 }
 
 impl Default for Seam {
@@ -81,11 +88,19 @@ impl Seam {
             commands: (0..lcores.max(1))
                 .map(|_| ArrayQueue::new(COMMANDS_MAX))
                 .collect(),
+            taps: (0..lcores.max(1))
+                .map(|_| ArrayQueue::new(CAPTURES_MAX))
+                .collect(),
         }
     }
 
     /// The commands for the parts on an lcore.
     pub fn commands_of(&self, lcore: usize) -> &ArrayQueue<ToSwitch> {
         &self.commands[lcore % self.commands.len()]
+    }
+
+    /// The new captures of an lcore.
+    pub fn taps_of(&self, lcore: usize) -> &ArrayQueue<Arc<Tap>> {
+        &self.taps[lcore % self.taps.len()]
     }
 }

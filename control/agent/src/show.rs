@@ -11,7 +11,8 @@ use crate::published::{sum_counters, sum_ports};
 
 /// All that can be asked for.
 pub const WHAT: &[&str] = &[
-    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "version",
+    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
+    "version",
 ];
 /// Rows of lists that grow: the latest ones are shown.
 const ROWS_MAX: usize = 256;
@@ -27,6 +28,7 @@ pub fn rows(state: &mut State, what: &str) -> Option<Vec<Value>> {
         "links" => links(state),
         "drops" => drops(state),
         "lcores" => lcores(state),
+        "captures" => captures(state),
         "version" => state
             .config
             .versions
@@ -170,7 +172,26 @@ fn drops(state: &State) -> Vec<Value> {
         .map(|(device, counter, packets)| {
             json!({ "switch": device, "kind": "device", "reason": counter, "packets": packets })
         });
-    of_switches(state).into_iter().chain(devices).collect()
+    let missed = Some(state.captures.missed()).filter(|&missed| missed > 0);
+    let missed = missed.map(|packets| {
+        json!({ "switch": "captures", "kind": "capture", "reason": "capture-missed", "packets": packets })
+    });
+    of_switches(state)
+        .into_iter()
+        .chain(devices)
+        .chain(missed)
+        .collect()
+}
+
+/// The captures that run.
+fn captures(state: &State) -> Vec<Value> {
+    let running = state.captures.running.iter().flatten();
+    running
+        .map(|one| {
+            json!({ "filter": one.what, "interfaces": one.tap.counts().len(), "snaplen": one.tap.snaplen(),
+                    "captured": one.captured, "missed": one.tap.missed() })
+        })
+        .collect()
 }
 
 fn of_switches(state: &State) -> Vec<Value> {

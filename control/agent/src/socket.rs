@@ -1,7 +1,7 @@
 //! The Unix socket: one JSON object a line asks, one JSON object a line answers.
 //!
 //! `{"show": "ports"}` gives `{"show": "ports", "rows": [..]}`; what is wrong gives
-//! `{"error": ".."}`. Requests are bounded in length; a client that sends more is cut off. The
+//! `{"error": ".."}`. `{"capture": {..}}` gives packets until it ends ([`crate::capture`]). Requests are bounded in length; a client that sends more is cut off. The
 //! socket's mode is 0600: only its owner may ask.
 
 use std::cell::RefCell;
@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
+use crate::capture::serve::{self as capture, CaptureRequest};
 use crate::control::State;
 use crate::show;
 
@@ -108,9 +109,10 @@ pub(crate) async fn serve(listener: Listener, state: Rc<RefCell<State>>) {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Request {
-    show: String,
+#[serde(rename_all = "lowercase")]
+enum Request {
+    Show(String),
+    Capture(CaptureRequest),
 }
 
 async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()> {
@@ -126,7 +128,16 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
         let reply = if is_cut {
             json!({ "error": format!("a request is at most {REQUEST_MAX} bytes") })
         } else {
-            reply(&line, &mut state.borrow_mut())
+            match serde_json::from_str(&line) {
+                Ok(Request::Capture(request)) => {
+                    // From here on the connection is the capture's.
+                    return capture::serve(request, reader, writer, state).await;
+                }
+                Ok(Request::Show(what)) => show(&what, &mut state.borrow_mut()),
+                Err(error) => json!({
+                    "error": format!("no request: {error}; send {{\"show\": \"ports\"}}")
+                }),
+            }
         };
         let mut text = reply.to_string();
         text.push('\n');
@@ -137,16 +148,11 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
     }
 }
 
-fn reply(line: &str, state: &mut State) -> Value {
-    match serde_json::from_str::<Request>(line) {
-        Err(error) => {
-            json!({ "error": format!("no request: {error}; send {{\"show\": \"ports\"}}") })
-        }
-        Ok(Request { show: what }) => match show::rows(state, &what) {
-            Some(rows) => json!({ "show": what, "rows": rows }),
-            None => json!({
-                "error": format!("nothing is called \"{what}\"; ask for one of {}", show::WHAT.join(", "))
-            }),
-        },
+fn show(what: &str, state: &mut State) -> Value {
+    match show::rows(state, what) {
+        Some(rows) => json!({ "show": what, "rows": rows }),
+        None => json!({
+            "error": format!("nothing is called \"{what}\"; ask for one of {}", show::WHAT.join(", "))
+        }),
     }
 }

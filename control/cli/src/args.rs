@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod bench;
+mod capture;
 mod sim;
 mod testbed;
 mod trials;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchArgs, Case};
+pub(crate) use capture::CaptureArgs;
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
@@ -50,6 +52,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
+    /// Write packets of a running testbed or switch as pcapng
+    Capture(CaptureArgs),
 }
 
 /// Run the switches of configurations on their devices until they are told to stop.
@@ -128,8 +132,9 @@ pub(crate) struct CheckArgs {
 }
 
 /// What `show` can ask for.
-pub(crate) const WHAT: [&str; 9] = [
-    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "version",
+pub(crate) const WHAT: [&str; 10] = [
+    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
+    "version",
 ];
 
 /// Ask a running testbed or switch.

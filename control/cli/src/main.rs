@@ -8,6 +8,7 @@ mod agree;
 mod args;
 mod bench;
 mod calibrate;
+mod capture;
 mod check;
 mod daemon;
 mod failure;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Capture(args) => capture::run(&args),
     };
     match result {
         Ok(code) => code,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use agent::result::DaemonLine;
-use config::{TestbedConfig, TestbedFile, TestbedRequest};
+use config::{ScenarioFile, TestbedConfig, TestbedFile, TestbedRequest};
 
 use crate::args::TestbedArgs;
 use crate::failure::{Failure, NO, USAGE};
@@ -43,8 +43,13 @@ pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
 
 /// The checked settings that the flags, and the file they name, give.
 pub(crate) fn settings(args: &TestbedArgs) -> Result<TestbedConfig, Failure> {
-    let file = args.config.as_deref().map(read).transpose()?;
-    let mut config = TestbedConfig::resolve(file.as_ref(), args.layer()?)?;
+    let mut config = match &args.scenario {
+        Some(path) => ScenarioFile::parse(path, &text(path)?)?.testbed(args.layer()?)?,
+        None => {
+            let file = args.config.as_deref().map(read).transpose()?;
+            TestbedConfig::resolve(file.as_ref(), args.layer()?)?
+        }
+    };
     // The daemon has the same working folder, but a reader of the request may not.
     for path in [&mut config.pcap_dir, &mut config.trace, &mut config.socket] {
         *path = path.take().map(|path| absolute(&path));
@@ -53,9 +58,12 @@ pub(crate) fn settings(args: &TestbedArgs) -> Result<TestbedConfig, Failure> {
 }
 
 fn read(path: &Path) -> Result<TestbedFile, Failure> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", path.display())))?;
-    Ok(TestbedFile::parse(path, &text)?)
+    Ok(TestbedFile::parse(path, &text(path)?)?)
+}
+
+fn text(path: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(USAGE, format!("cannot read {}: {error}", path.display())))
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -149,6 +149,41 @@ impl ScenarioFile {
         }
         Ok(ScenarioFile { raw })
     }
+
+    /// The same fabric for a testbed, with the flags over it: of a scenario's rates and queues. What a
+    /// testbed cannot do is refused.
+    ///
+    /// # Errors
+    /// Names the key, the value and the cure.
+    pub fn testbed(&self, flags: TestbedLayer) -> Result<TestbedConfig, ConfigError> {
+        let Raw {
+            fabric,
+            propagation,
+            load,
+            slice,
+            until,
+            at,
+        } = &self.raw;
+        for (key, is_there) in [
+            ("propagation", propagation.is_some()),
+            ("load", load.is_some()),
+            ("slice", slice.is_some()),
+            ("until", until.is_some()),
+            ("at", !at.is_empty()),
+        ] {
+            if is_there {
+                let message =
+                    "is the simulator's alone; leave it out, or run `spraycheck sim --scenario`";
+                return Err(ConfigError::new(key, message));
+            }
+        }
+        let of_scenario = TestbedLayer {
+            step: None,
+            limit: None,
+            ..SimConfig::base()
+        };
+        TestbedConfig::resolve(None, of_scenario.with(fabric.clone()).with(flags))
+    }
 }
 
 fn changes_of(raw: &RawChange) -> Vec<Change> {
@@ -309,6 +344,36 @@ mod tests {
     use super::*;
 
     const TEXT: &str = "propagation = \"1us\"\n[fabric]\nleaves = 4\nspines = 4\n[[at]]\ntime = \"2ms\"\nfail = [\"leaf3>spine1:drop=0.01\"]\ndown = [\"leaf0-spine0\"]\n[[at]]\ntime = \"1ms\"\nstart = { workload = \"pairs\", bytes = \"1MiB\" }\n";
+
+    /// Goal: a testbed takes a scenario's fabric as the simulator does, and refuses what only that can.
+    #[test]
+    fn a_testbed_takes_the_fabric_of_a_scenario() {
+        let path = Path::new("a.toml");
+        let same = "[fabric]\nleaves = 4\nspines = 4\nworkload = \"ring-allreduce\"\n";
+        let file = ScenarioFile::parse(path, same).unwrap();
+        let flags = TestbedLayer {
+            seed: Some(7),
+            ..TestbedLayer::default()
+        };
+        let testbed = file.testbed(flags.clone()).unwrap();
+        let layer = SimLayer {
+            fabric: flags,
+            ..SimLayer::default()
+        };
+        let simulated = SimConfig::resolve(Some(&file), layer).unwrap().testbed;
+        let own = TestbedConfig {
+            step: simulated.step,
+            limit: simulated.limit,
+            ..testbed.clone()
+        };
+        assert_eq!(own, simulated);
+        assert_eq!((testbed.seed, testbed.step), (7, Time::new(10_000)));
+        let error = ScenarioFile::parse(path, TEXT)
+            .unwrap()
+            .testbed(TestbedLayer::default())
+            .unwrap_err();
+        assert!(error.to_string().contains("propagation"), "{error}");
+    }
 
     /// Goal: a scenario is read with its changes in the order of time, over a simulator's defaults.
     #[test]

@@ -25,6 +25,7 @@ use crate::links::Links;
 use crate::packet::{LcoreSink, Packet};
 use crate::pcap::Writer;
 use crate::plan::Plan;
+use crate::taps::Taps;
 use crate::trace::Trace;
 use crate::wire::Wire;
 
@@ -166,6 +167,7 @@ impl FabricLoop {
                 pool: messages.clone(),
                 seam: Arc::clone(&shared.seam),
                 switch: 0,
+                taps: Taps::new(0),
             },
             shared,
             pool,
@@ -246,6 +248,8 @@ impl FabricLoop {
                 let port = PortId(place as u16);
                 wire.receive(self.now, &mut burst);
                 moved += burst.len();
+                self.sink.taps.received(self.now, index, port, &burst);
+                self.sink.taps.drive(self.now, Some(port));
                 let mut packets = burst.drain();
                 while packets.len() > 0 {
                     let is_full = packets.len() >= self.burst;
@@ -263,7 +267,8 @@ impl FabricLoop {
                         }
                     }
                     if is_full {
-                        drain_ports(node, index, self.now, &mut self.links, &mut self.trace);
+                        let (links, taps) = (&mut self.links, &self.sink.taps);
+                        drain_ports(node, index, self.now, links, &mut self.trace, taps);
                     }
                 }
                 drop(packets);
@@ -285,7 +290,8 @@ impl FabricLoop {
     fn push(&mut self) -> usize {
         let mut moved = self.hosts.transmit(self.now, &self.pool, &mut self.links);
         for (index, node) in self.nodes.iter_mut().enumerate() {
-            moved += drain_ports(node, index, self.now, &mut self.links, &mut self.trace);
+            let (links, taps) = (&mut self.links, &self.sink.taps);
+            moved += drain_ports(node, index, self.now, links, &mut self.trace, taps);
         }
         moved
     }
@@ -295,6 +301,7 @@ impl FabricLoop {
             self.sink.switch = index as u16;
             for (port, was_up) in &mut node.moody {
                 let (port, link) = (*port, node.outgoing[port.index()]);
+                self.sink.taps.drive(self.now, Some(port));
                 let is_up = self
                     .links
                     .wire(link)
@@ -307,6 +314,7 @@ impl FabricLoop {
                     node.switch.set_link(self.now, port, is_up, &mut self.sink);
                 }
             }
+            self.sink.taps.drive(self.now, None);
             if let Some(trace) = &mut self.trace {
                 trace.tick(index, self.now);
             }
@@ -316,6 +324,7 @@ impl FabricLoop {
     }
 
     fn commands(&mut self) {
+        self.sink.taps.refresh(&self.sink.seam);
         while let Some(to) = self.shared.seam.commands_of(0).pop() {
             self.apply(usize::from(to.switch), to.command);
         }
@@ -326,6 +335,7 @@ impl FabricLoop {
             return;
         };
         self.sink.switch = switch as u16;
+        self.sink.taps.drive(self.now, None);
         if let Some(trace) = &mut self.trace {
             trace.command(switch, self.now, command);
         }
@@ -370,8 +380,7 @@ impl FabricLoop {
         let switches = nodes
             .iter()
             .map(|Node { switch, .. }| {
-                let ports =
-                    (0..switch.ports_len()).map(|p| switch.port_counters(PortId(p as u16)));
+                let ports = (0..switch.ports_len()).map(|p| switch.port_counters(PortId(p as u16)));
                 (
                     switch.counters().clone(),
                     ports.collect(),
@@ -433,6 +442,7 @@ fn drain_ports(
     now: Nanos,
     links: &mut Links,
     trace: &mut Option<Trace>,
+    taps: &Taps,
 ) -> usize {
     let mut burst = Burst::new();
     let mut moved = 0;
@@ -455,6 +465,7 @@ fn drain_ports(
             debug_assert!(refused.is_ok(), "a burst holds more than BURST");
         });
         moved += burst.len();
+        taps.sent(now, index, port, &burst);
         links.send(now, link, &mut burst);
     }
     moved

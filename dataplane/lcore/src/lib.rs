@@ -26,6 +26,7 @@ pub mod report;
 pub mod shares;
 pub mod split;
 pub mod spread;
+pub mod taps;
 pub mod testbed;
 pub mod trace;
 pub mod trunk;

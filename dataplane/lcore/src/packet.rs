@@ -6,6 +6,8 @@ use agent::seam::{FromSwitch, Seam};
 use dpdk::{Mbuf, Mempool};
 use pipeline::{DropReason, Report, Sink, Token};
 
+use crate::taps::Taps;
+
 /// A packet buffer that the pipeline holds.
 #[derive(Debug)]
 pub struct Packet(Mbuf);
@@ -18,6 +20,12 @@ impl From<Mbuf> for Packet {
 }
 
 impl Packet {
+    /// The buffer, to look at.
+    #[inline(always)]
+    pub fn mbuf(&self) -> &Mbuf {
+        &self.0
+    }
+
     /// The buffer, for a queue or a ring.
     #[inline(always)]
     pub fn into_mbuf(self) -> Mbuf {
@@ -56,6 +64,8 @@ pub struct LcoreSink {
     pub seam: Arc<Seam>,
     /// The switch that is being driven.
     pub switch: u16,
+    /// Captures.
+    pub taps: Taps,
 }
 
 impl Sink<Packet> for LcoreSink {
@@ -66,7 +76,9 @@ impl Sink<Packet> for LcoreSink {
         Some(Packet::from(mbuf))
     }
 
-    fn discard(&mut self, token: Packet, _reason: DropReason) {
+    fn discard(&mut self, token: Packet, reason: DropReason) {
+        let switch = usize::from(self.switch);
+        self.taps.dropped(switch, reason.name(), token.mbuf());
         drop(token);
     }
 

@@ -22,6 +22,7 @@ use crate::packet::{LcoreSink, Packet};
 use crate::pcap;
 use crate::report;
 use crate::split;
+use crate::taps::Taps;
 
 /// How far time advances per round.
 const STEP_NS: u64 = 10_000;
@@ -173,6 +174,7 @@ fn poll(
         pool,
         seam: Arc::new(Seam::default()),
         switch: 0,
+        taps: Taps::new(0),
     };
     let mut burst = Burst::new();
     let mut now = Nanos(0);

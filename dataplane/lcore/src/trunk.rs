@@ -14,6 +14,7 @@ use pipeline::{Nanos, PortId};
 use crate::end::{Rx, Tx};
 use crate::gather::Gather;
 use crate::shares::Shares;
+use crate::taps::Taps;
 use crate::worker::Part;
 
 /// Bursts that a device sends in one round at most.
@@ -193,6 +194,7 @@ impl Outlet {
         parts: &mut [Part],
         counters: &TrunkCounters,
         gather: &Gather,
+        taps: &Taps,
     ) -> usize {
         if self.is_plain && self.unsent.is_empty() {
             let lane = self.lanes[0];
@@ -204,7 +206,7 @@ impl Outlet {
         let mut sent = 0;
         for _ in 0..BURSTS_MAX {
             let room = self.unsent.room();
-            self.collect(now, parts, counters);
+            self.collect(now, parts, counters, taps);
             let is_more = room > 0 && self.unsent.is_full();
             if self.unsent.is_empty() {
                 break;
@@ -222,7 +224,7 @@ impl Outlet {
 
     /// Takes what is due, up to a burst with what the driver has refused before.
     #[inline(always)]
-    fn collect(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters) {
+    fn collect(&mut self, now: Nanos, parts: &mut [Part], counters: &TrunkCounters, taps: &Taps) {
         let Outlet {
             lanes,
             shares,
@@ -233,23 +235,27 @@ impl Outlet {
         let room = unsent.room();
         if self.is_plain {
             let lane = lanes[0];
+            let kept = unsent.len();
             let switch = &mut parts[lane.switch].switch;
             switch.egress_burst(now, lane.port, room, |packet| {
                 let refused = unsent.push(packet.into_mbuf());
                 debug_assert!(refused.is_ok(), "there was room");
             });
+            taps.sent(now, lane.switch, lane.port, &unsent[kept..]);
             return;
         }
         shares.send(now, room, |index| {
             let lane = lanes[index];
             let switch = &mut parts[lane.switch].switch;
             let mut mbuf = switch.egress(now, lane.port)?.into_mbuf();
+            taps.sent(now, lane.switch, lane.port, std::slice::from_ref(&mbuf));
             if let Some(faults) = &mut faults[index]
                 && is_lost(faults, &mut mbuf)
             {
                 if let Some(lost) = counters.injected.get(index) {
                     count(lost, 1);
                 }
+                taps.lost(now, lane.switch, lane.port, "injected-loss", &mbuf);
                 // It has taken its time on the link.
                 return Some(mbuf.len() as u32);
             }

@@ -21,6 +21,7 @@ use crate::hub::Hub;
 use crate::links_up::LinkWord;
 use crate::packet::Packet;
 use crate::spread;
+use crate::taps::Taps;
 use crate::trunk::{Inlet, Lane, Outlet, TrunkCounters};
 
 /// Packets that a ring between two lcores holds.
@@ -78,6 +79,16 @@ struct WorkerSink {
     lcores: usize,
     /// The switch that is being driven.
     switch: usize,
+    taps: Taps,
+}
+
+impl WorkerSink {
+    /// From now on a switch is being driven, with what one of its ports has received or for itself.
+    #[inline(always)]
+    fn drive(&mut self, now: Nanos, switch: usize, port: Option<PortId>) {
+        self.switch = switch;
+        self.taps.drive(now, port);
+    }
 }
 
 impl Sink<Packet> for WorkerSink {
@@ -88,7 +99,8 @@ impl Sink<Packet> for WorkerSink {
         Some(Packet::from(mbuf))
     }
 
-    fn discard(&mut self, token: Packet, _reason: DropReason) {
+    fn discard(&mut self, token: Packet, reason: DropReason) {
+        self.taps.dropped(self.switch, reason.name(), token.mbuf());
         drop(token);
     }
 
@@ -217,6 +229,7 @@ impl Worker {
                 lcore,
                 lcores,
                 switch: 0,
+                taps: Taps::new(lcore),
             },
         }
     }
@@ -238,11 +251,12 @@ impl Worker {
         if self.lcores > 1 {
             moved += self.take_over(now);
             moved += self.hand_over();
-            moved += self.accept();
+            moved += self.accept(now);
         }
         for outlet in &mut self.outlets {
             let counters = &self.trunks[outlet.device];
-            moved += outlet.send_due(now, &mut self.parts, counters, &self.gather);
+            let (gather, taps) = (&self.gather, &self.sink.taps);
+            moved += outlet.send_due(now, &mut self.parts, counters, gather, taps);
         }
         if self.lcores > 1 {
             self.publish_depths();
@@ -253,21 +267,22 @@ impl Worker {
     /// What time alone causes, and what others have heard.
     pub fn tick(&mut self, now: Nanos) {
         while let Some((switch, notice)) = self.sink.hub.hear(self.lcore) {
-            self.sink.switch = switch;
+            self.sink.drive(now, switch, None);
             let switch = &mut self.parts[switch].switch;
             switch.take_notice(now, notice, &mut self.sink);
         }
         let Worker { parts, sink, .. } = self;
+        sink.taps.refresh(&sink.seam);
         let (lcores, lcore) = (self.lcores, self.lcore);
         while let Some(to) = sink.seam.commands_of(lcore).pop() {
             let index = usize::from(to.switch) / lcores;
             if let Some(part) = parts.get_mut(index) {
-                sink.switch = index;
+                sink.drive(now, index, None);
                 part.switch.apply(now, to.command, sink);
             }
         }
         for (index, part) in parts.iter_mut().enumerate() {
-            sink.switch = index;
+            sink.drive(now, index, None);
             part.switch.tick(now, sink);
         }
     }
@@ -281,9 +296,9 @@ impl Worker {
         }
         self.links_seen = version;
         for (index, part) in self.parts.iter_mut().enumerate() {
-            self.sink.switch = index;
             for (port, place) in part.ports.iter().zip(0u16..) {
                 let up = self.links.is_up(port.device);
+                self.sink.drive(now, index, Some(PortId(place)));
                 part.switch.set_link(now, PortId(place), up, &mut self.sink);
             }
         }
@@ -322,7 +337,9 @@ impl Worker {
                 && let [lane] = inlet.dealer.lanes()
                 && lane.vlan.is_none()
             {
-                self.sink.switch = lane.switch;
+                let taps = &self.sink.taps;
+                taps.received(now, lane.switch, lane.port, &burst);
+                self.sink.drive(now, lane.switch, Some(lane.port));
                 self.parts[lane.switch].switch.ingress_burst(
                     now,
                     lane.port,
@@ -339,6 +356,8 @@ impl Worker {
                 let Some(lane) = inlet.dealer.deal(&mut mbuf, &self.trunks[inlet.device]) else {
                     continue;
                 };
+                let taps = &self.sink.taps;
+                taps.received(now, lane.switch, lane.port, std::slice::from_ref(&mbuf));
                 if !is_home {
                     let home = spread::lcore_of(mbuf.data(), self.lcores);
                     if home != self.lcore {
@@ -356,7 +375,7 @@ impl Worker {
                 debug_assert!(refused.is_ok(), "a run is no longer than its burst");
             }
             take(&mut self.parts, &mut self.sink, now, of_run, &mut run);
-            self.pass_on();
+            self.pass_on(now);
         }
         self.gather.received(now, is_full);
         moved
@@ -364,7 +383,7 @@ impl Worker {
 
     /// Sends received packets to the lcores they belong to; what a full ring refuses is dropped and
     /// counted as received here.
-    fn pass_on(&mut self) {
+    fn pass_on(&mut self, now: Nanos) {
         for (leaving, rings) in self.leaving.iter_mut().zip(&mut self.rings) {
             if leaving.is_empty() {
                 continue;
@@ -374,7 +393,7 @@ impl Worker {
             }
             for mbuf in leaving.drain() {
                 let (switch, port, _) = read_note(mbuf.note());
-                self.sink.switch = switch;
+                self.sink.drive(now, switch, Some(port));
                 self.parts[switch].switch.ingress_refused(
                     port,
                     Packet::from(mbuf),
@@ -396,7 +415,7 @@ impl Worker {
                 // What one port has received goes in as one burst.
                 let of_port = std::iter::from_fn(|| packets.next_if(|mbuf| mbuf.note() == note));
                 let (switch, port, _) = read_note(note);
-                self.sink.switch = switch;
+                self.sink.drive(now, switch, Some(port));
                 let packets = of_port.map(Packet::from);
                 let switch = &mut self.parts[switch].switch;
                 switch.ingress_burst(now, port, packets, &mut self.sink);
@@ -445,7 +464,7 @@ impl Worker {
     }
 
     /// Queues what others have admitted to ports of this lcore. What finds no room stays in its ring.
-    fn accept(&mut self) -> usize {
+    fn accept(&mut self, now: Nanos) -> usize {
         let mut moved = 0;
         for (from, rings) in self.rings.iter_mut().enumerate() {
             let Some(rings) = rings else { continue };
@@ -458,7 +477,7 @@ impl Worker {
                     break;
                 };
                 let (switch, port, priority) = read_note(mbuf.note());
-                self.sink.switch = switch;
+                self.sink.drive(now, switch, Some(port));
                 let part = &mut self.parts[switch];
                 let packet = Packet::from(mbuf);
                 let state = &mut part.ports[port.index()];
@@ -489,13 +508,13 @@ impl Worker {
 
     /// Empties the rings to this lcore once nobody receives any more. Returns packets moved.
     pub fn settle(&mut self, now: Nanos) -> usize {
-        self.take_over(now) + self.hand_over() + self.accept()
+        self.take_over(now) + self.hand_over() + self.accept(now)
     }
 
     /// Drops all that is queued, so that every buffer is back with its pool.
     pub fn drain(&mut self, now: Nanos) {
         for (index, part) in self.parts.iter_mut().enumerate() {
-            self.sink.switch = index;
+            self.sink.drive(now, index, None);
             part.switch.drain(now, &mut self.sink);
         }
     }
@@ -511,7 +530,7 @@ fn take(
     run: &mut Burst,
 ) {
     if let Some(lane) = lane {
-        sink.switch = lane.switch;
+        sink.drive(now, lane.switch, Some(lane.port));
         let packets = run.drain().map(Packet::from);
         let switch = &mut parts[lane.switch].switch;
         switch.ingress_burst(now, lane.port, packets, sink);

@@ -4,6 +4,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use agent::capture::filter::Filter;
+use agent::capture::tap::{Event, Tap, Wanted};
 use agent::control::Shared;
 use config::SwitchSpec;
 use dpdk::{
@@ -97,6 +99,7 @@ struct Trunk {
     /// From the device of the host, where it has its own.
     host: Option<RingReceiver>,
     counters: Arc<Vec<TrunkCounters>>,
+    shared: Shared,
     pool: Mempool,
     now: Nanos,
 }
@@ -171,6 +174,7 @@ impl Trunk {
             out,
             host,
             counters,
+            shared,
             pool,
             now: Nanos(0),
         }
@@ -255,6 +259,76 @@ fn jumbo_frames_pass_in_one_buffer_and_longer_ones_are_told_the_mtu() {
     assert_eq!((icmp[0], icmp[1], be::get16(icmp, 6)), (3, 4, 4200));
     drop(out);
     trunk.end();
+}
+
+/// Goal: a tap has what ports receive, without the tag of the link, what they send, and what ends with
+/// its reason and port, byte for byte; when it is over the lcore lets go of it.
+#[test]
+fn a_tap_has_what_comes_leaves_and_ends() {
+    let mut trunk = Trunk::new("t");
+    let wanted = Wanted {
+        filter: Filter::default(),
+        events: [true; 3],
+        sample: 1,
+        snaplen: 9000,
+    };
+    // The host's port, two uplinks, and what has no port.
+    let tap = Arc::new(Tap::new(1, &[vec![true; 4]], wanted));
+    let taps = trunk.shared.seam.taps_of(0);
+    assert!(taps.push(Arc::clone(&tap)).is_ok());
+    trunk.rounds(1);
+    let mut no_route = tagged(Some(VLAN), 100);
+    no_route[4 + 14 + 16] = 192;
+    ip_checksum(&mut no_route[18..38]);
+    for frame in [
+        tagged(Some(VLAN), 100),
+        no_route.clone(),
+        tagged(Some(99), 100),
+    ] {
+        let mbuf = trunk.mbuf(&frame);
+        trunk.send(mbuf);
+    }
+    let out = trunk.rounds(5);
+    let mut seen = Vec::new();
+    tap.drain(usize::MAX, |slot| {
+        assert_eq!(slot.wire_len as usize, slot.frame().len());
+        seen.push((slot.event, slot.interface, slot.frame().to_vec()));
+    });
+    // A frame of no port is none of a switch; ICMP errors leave over the host's port.
+    let (event, interface, frame) = &seen[0];
+    assert_eq!((*event, *interface), (Event::In, 0));
+    assert_eq!(*frame, tagged(None, 100));
+    let dropped = seen
+        .iter()
+        .find(|(event, ..)| *event == Event::Dropped("no-route"));
+    let (_, interface, frame) = dropped.expect("it has no route");
+    assert_eq!(*interface, 0, "the port that it came to");
+    assert_eq!(frame[30..34], [192, 1, 0, 1]);
+    let left: Vec<_> = seen
+        .iter()
+        .filter(|(event, ..)| *event == Event::Out)
+        .collect();
+    assert_eq!(left.len(), out.len(), "{seen:?}");
+    for ((vlan, mbuf), (_, interface, frame)) in out.iter().zip(left) {
+        assert_eq!(u32::from(*vlan - VLAN), *interface);
+        assert_eq!(
+            (&mbuf.data()[..12], &mbuf.data()[16..]),
+            (&frame[..12], &frame[12..])
+        );
+    }
+    assert_eq!(tap.missed(), 0);
+    tap.end();
+    trunk.rounds(1);
+    assert_eq!(Arc::strong_count(&tap), 1, "the lcore has let go of it");
+    drop(out);
+    trunk.end();
+}
+
+/// Writes the checksum of an IPv4 header without options.
+fn ip_checksum(header: &mut [u8]) {
+    be::put16(header, ip::v4::CHECKSUM, 0);
+    let sum = ip::v4_checksum(header);
+    be::put16(header, ip::v4::CHECKSUM, sum);
 }
 
 /// Goal: frames with no tag, another link's, or one that nobody has are counted at the device; no

@@ -31,6 +31,23 @@ pub const IPV6: u16 = 0x86dd;
 /// RoCE version 1 (not routable, so never forwarded here).
 pub const ROCE_V1: u16 = 0x8915;
 
+/// The VLAN tags of a frame whose network header begins at `network`: a multiple of [`TAG_LEN`] bytes.
+pub fn tags(frame: &[u8], network: usize) -> &[u8] {
+    let end = network.saturating_sub(2).max(ETHERTYPE);
+    frame.get(ETHERTYPE..end).unwrap_or(&[])
+}
+
+/// Puts tags, as [`tags`] gives them, on a frame that stands behind `tags.len()` free bytes of `out`.
+/// The priority in each (PCP, DEI) becomes 0.
+pub fn put_tags(out: &mut [u8], tags: &[u8]) {
+    out.copy_within(tags.len()..tags.len() + ETHERTYPE, 0);
+    let place = &mut out[ETHERTYPE..ETHERTYPE + tags.len()];
+    place.copy_from_slice(tags);
+    for tag in place.chunks_exact_mut(TAG_LEN) {
+        tag[2] &= 0x0f;
+    }
+}
+
 /// A MAC address.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct MacAddr(pub [u8; 6]);
@@ -122,6 +139,23 @@ pub fn network(frame: &[u8]) -> Option<(u16, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Tags that one frame has are put on another, with their ids and without their priorities.
+    #[test]
+    fn tags_go_from_frame_to_frame() {
+        let both = [0x88, 0xa8, 0xe0, 0x05, 0x81, 0x00, 0x30, 0x1e];
+        let mut frame = [7u8; 30];
+        frame[12..20].copy_from_slice(&both);
+        assert_eq!(tags(&frame, 22), both);
+        assert!(tags(&frame, 14).is_empty() && tags(&frame, 0).is_empty());
+        assert!(tags(&frame[..15], 22).is_empty());
+        let mut out = [0xeeu8; 24];
+        out[8..20].copy_from_slice(&[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        put_tags(&mut out, tags(&frame, 22));
+        assert_eq!(out[..12], [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
+        assert_eq!(out[12..20], [0x88, 0xa8, 0, 5, 0x81, 0, 0, 0x1e]);
+        assert_eq!(out[20..], [0xee; 4]);
+    }
 
     #[test]
     fn mac_addresses_are_read_and_shown_alike() {

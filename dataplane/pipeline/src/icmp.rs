@@ -34,7 +34,7 @@ impl<T: Token> Switch<T> {
         if !icmp::is_echo_request(frame, parsed) || !icmp::may_be_answered(frame, parsed) {
             return Err(DropReason::NoService);
         }
-        let Some((port, mac)) = self.way_back(now, parsed, sink) else {
+        let Some((port, mac)) = self.way_back(now, frame, parsed, sink) else {
             self.counters.note(Note::IcmpUnsent);
             return Ok(Decision::Consume);
         };
@@ -144,7 +144,7 @@ impl<T: Token> Switch<T> {
         let (true, Some(own)) = (is_told && icmp::may_be_answered(frame, &parsed), own) else {
             return;
         };
-        let Some((port, mac)) = self.way_back(now, &parsed, sink) else {
+        let Some((port, mac)) = self.way_back(now, frame, &parsed, sink) else {
             self.counters.note(Note::IcmpUnsent);
             return;
         };
@@ -174,6 +174,7 @@ impl<T: Token> Switch<T> {
     fn way_back<S: Sink<T>>(
         &mut self,
         now: Nanos,
+        frame: &[u8],
         parsed: &Parsed,
         sink: &mut S,
     ) -> Option<(usize, MacAddr)> {
@@ -185,7 +186,9 @@ impl<T: Token> Switch<T> {
             }
             NextHop::Port(port) => {
                 let port = usize::from(port);
-                return self.reach(now, port, to, sink).map(|mac| (port, mac));
+                let tags = ethernet::tags(frame, usize::from(parsed.network));
+                let mac = self.reach(now, (port, tags), to, sink);
+                return mac.map(|mac| (port, mac));
             }
             NextHop::Leaf(to) => match &self.state {
                 State::Leaf(leaf) => {

@@ -303,7 +303,8 @@ impl<T> Queues<T> {
             let reason = egress.refusal(len);
             return Err((token, reason));
         }
-        self.door(port).put(priority, token, len)
+        self.door(port)
+            .put(priority, token, len)
             .map_err(|(token, reason)| (token, self.refused(port, priority, reason)))
     }
 
@@ -410,8 +411,7 @@ impl<T> Queues<T> {
                 if free_at_ps > now_ps {
                     break;
                 }
-                free_at_ps +=
-                    (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
+                free_at_ps += (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
                 bytes += u64::from(slot.len);
                 count += 1;
                 if let Some(token) = slot.take() {

@@ -101,17 +101,18 @@ impl<T: Token> Switch<T> {
         learned
     }
 
-    /// The MAC address of a host behind a port that has to learn it; asked for when needed.
+    /// The MAC address of a host behind a port that has to learn it; asked for when needed, in the
+    /// VLAN of the packet that is to go there: `tags` are that packet's own.
     pub(crate) fn reach<S: Sink<T>>(
         &mut self,
         now: Nanos,
-        port: usize,
+        (port, tags): (usize, &[u8]),
         address: Address,
         sink: &mut S,
     ) -> Option<MacAddr> {
         let way = self.gateway.neighbors.way(now, port, address);
         if way.ask {
-            self.ask(port, address, way.mac, sink);
+            self.ask((port, tags), address, way.mac, sink);
         }
         way.mac
     }
@@ -131,7 +132,8 @@ impl<T: Token> Switch<T> {
             return self.take_local(now, frame, parsed, sink);
         }
         let port = usize::from(port);
-        let mac = self.reach(now, port, parsed.destination, sink);
+        let tags = ethernet::tags(frame, usize::from(parsed.network));
+        let mac = self.reach(now, (port, tags), parsed.destination, sink);
         let mac = mac.ok_or(DropReason::UnresolvedNeighbor)?;
         if let Some((_, until)) = self.gateway.neighbors.fresh(parsed.destination) {
             self.learn_port(in_port, frame, parsed, (port, mac), until);
@@ -143,10 +145,11 @@ impl<T: Token> Switch<T> {
         )))
     }
 
-    /// Asks a host port who has `target`; `known` alone, if it had it last.
+    /// Asks a host port who has `target`; `known` alone, if it had it last. The question goes in the
+    /// VLAN that `tags` name: there the host listens, since there it is to be reached.
     fn ask<S: Sink<T>>(
         &mut self,
-        port: usize,
+        (port, tags): (usize, &[u8]),
         target: Address,
         known: Option<MacAddr>,
         sink: &mut S,
@@ -157,11 +160,12 @@ impl<T: Token> Switch<T> {
             Some(_) => arp::FRAME_LEN,
             None => ndp::FRAME_LEN,
         };
-        let Some(mut token) = sink.alloc(len) else {
+        let Some(mut token) = sink.alloc(tags.len() + len) else {
             self.counters.note(Note::MessagesUnsent);
             return;
         };
-        let frame = token.header_mut();
+        // Written without tags, which then take the place of the addresses that move to the front.
+        let frame = &mut token.header_mut()[tags.len()..];
         if let Some(target) = target.as_v4() {
             let to = known.unwrap_or(MacAddr::BROADCAST);
             let sender = own.and_then(Address::as_v4).unwrap_or(0);
@@ -170,6 +174,7 @@ impl<T: Token> Switch<T> {
             let source = self.gateway.discovery_address(target, mac);
             ndp::write_solicitation(frame, known, mac, source, target);
         }
+        ethernet::put_tags(token.header_mut(), tags);
         self.counters.note(Note::NeighborsAsked);
         self.counters.generated += 1;
         self.enqueue(port, PRIORITY, token, sink);

@@ -31,6 +31,9 @@ pub(crate) struct TestbedArgs {
     /// Settings from a file; flags go over them
     #[arg(long, value_name = "F")]
     pub(crate) config: Option<PathBuf>,
+    /// The fabric of a scenario that `spraycheck sim` takes as well; flags go over it
+    #[arg(long, value_name = "F", conflicts_with = "config")]
+    pub(crate) scenario: Option<PathBuf>,
     #[command(flatten)]
     fabric: FabricArgs,
     /// Spines, 1 to 128 [default: 8]

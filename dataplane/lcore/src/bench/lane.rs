@@ -16,6 +16,7 @@ use super::case::{self, PORTS};
 use crate::failure::Failure;
 use crate::gather::Gather;
 use crate::packet::{LcoreSink, Packet};
+use crate::taps::Taps;
 
 /// Buffers of a lane: without the pool's cache all of them go round, which no L2 cache holds.
 pub const BUFFERS: u32 = 32_767;
@@ -265,6 +266,7 @@ impl Lane {
                 pool: Mempool::create(eal, &messages, MESSAGE_BUFFERS, 0, MESSAGE_ROOM, None)?,
                 seam: Arc::new(Seam::default()),
                 switch: 0,
+                taps: Taps::new(0),
             },
             clock: Clock::calibrated(),
             rx,

@@ -293,6 +293,82 @@ fn unknown_hosts_are_asked_for() {
     }
 }
 
+/// Goal: a host in a VLAN, or in one within another, is asked for there, at first and when what is known
+/// of it has aged; what it answers in that VLAN opens the way.
+#[test]
+fn hosts_in_a_vlan_are_asked_for_in_it() {
+    for is_v6 in [false, true] {
+        for tags in [
+            vec![0x81, 0, 0x60, 0x1e],
+            vec![0x88, 0xa8, 0, 5, 0x81, 0, 0xe0, 0x1e],
+        ] {
+            let mut net = learning();
+            let text = if is_v6 { "fd00:0:0:9::5" } else { "10.0.9.5" };
+            let target = address(text);
+            let tagged = |mut frame: Frame| {
+                frame.0.splice(12..12, tags.iter().copied());
+                frame
+            };
+            // The question has the VLAN of the packet, and no priority of it.
+            let mut asked_in = tags.clone();
+            asked_in.chunks_mut(4).for_each(|tag| tag[2] = 0);
+            let network = 14 + tags.len();
+            let is_asked = |question: &Frame, to: MacAddr| {
+                assert_eq!(question.0[12..network - 2], asked_in, "{text}");
+                assert_eq!(MacAddr::read(&question.0, 0), to);
+                if is_v6 {
+                    assert_eq!(
+                        read(question),
+                        Discovery::Solicitation {
+                            target,
+                            source_mac: Some(gateway_mac(0))
+                        }
+                    );
+                } else {
+                    let asked = arp::read(&question.0, network).unwrap();
+                    assert!(asked.is_request && asked.target == target, "{asked:?}");
+                }
+            };
+            let packet = || tagged(frame(1, host(1, is_v6), target, 9, 132, &[7; 30]));
+            net.send(1, packet());
+            net.run(5_000, &mut perfect);
+            let question = net.delivered[0].pop_front().expect("a question");
+            let all = if is_v6 {
+                MacAddr([0x33, 0x33, 0xff, 0, 0, 5])
+            } else {
+                MacAddr::BROADCAST
+            };
+            is_asked(&question, all);
+            let told = if is_v6 {
+                advertisement(STRANGER, target)
+            } else {
+                arp_reply(STRANGER, text)
+            };
+            assert!(exchange(&mut net, tagged(told)).is_empty());
+            net.send(1, packet());
+            net.run(5_000, &mut perfect);
+            let arrived = net.delivered[0].pop_front().expect("the way is known");
+            assert_eq!(MacAddr::read(&arrived.0, 0), STRANGER);
+            assert_eq!(
+                arrived.0[12..network - 2],
+                tags,
+                "carried through untouched"
+            );
+            net.now = net.now.plus(1_000_000);
+            net.send(1, packet());
+            net.run(5_000, &mut perfect);
+            // The packet goes before, by its class.
+            let out: Vec<Frame> = net.delivered[0].drain(..).collect();
+            assert_eq!(out.len(), 2, "asked again, and still served");
+            let question = out
+                .iter()
+                .find(|frame| frame.0[12..network - 2] == asked_in);
+            is_asked(question.expect("asked again"), STRANGER);
+            net.assert_conserved();
+        }
+    }
+}
+
 /// Goal: hosts of a prefix send with their own addresses, and are learned by what they ask.
 #[test]
 fn a_port_owns_its_prefix() {
