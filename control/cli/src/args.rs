@@ -48,6 +48,8 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
+    /// Write the configurations of all switches of a fabric, and the hosts' addresses
+    Generate(GenerateArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
 }
@@ -112,19 +114,39 @@ fn port_and_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Validate configurations of switches and testbeds; print them resolved, with the EAL line.
+/// Validate configurations of switches, fabrics and testbeds; print them resolved, with the EAL line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   spraycheck check docs/examples/leaf0.toml
-  spraycheck check --together leaf0.toml spine0.toml")]
+  spraycheck check docs/examples/fabric.toml
+  spraycheck check --together leaf0.toml spine0.toml
+  spraycheck check --fabric leaf0.toml leaf1.toml spine0.toml")]
 pub(crate) struct CheckArgs {
     /// Check switches against each other as well, as if they ran in one process
     #[arg(long)]
     pub(crate) together: bool,
+    /// Check the switches of a whole fabric against each other, wherever each runs
+    #[arg(long)]
+    pub(crate) fabric: bool,
     /// Configurations
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+/// Write the configuration of every switch of a fabric's file, and the addresses of its hosts.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck generate docs/examples/fabric.toml --out fabric/
+  spraycheck switch --config fabric/leaf0.toml")]
+pub(crate) struct GenerateArgs {
+    /// The fabric's file; docs/examples/fabric.toml explains every key
+    #[arg(value_name = "FABRIC.toml")]
+    pub(crate) fabric: PathBuf,
+    /// Folder for the files; those of the same names are replaced
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
 }
 
 /// What `show` can ask for.

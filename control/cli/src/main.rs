@@ -11,6 +11,7 @@ mod calibrate;
 mod check;
 mod daemon;
 mod failure;
+mod generate;
 mod number;
 mod output;
 mod pmin;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Generate(args) => generate::run(&args),
         Command::Show(args) => show::run(&args),
     };
     match result {
