@@ -3,7 +3,10 @@
 //! Nothing here links the project's own crates. Frames are judged by etherparse and by an ICRC of
 //! their own; results are read as JSON.
 
+mod life;
+mod metrics;
 mod namespaces;
+mod netns_fabric;
 mod oracle;
 mod replay;
 mod rnic;

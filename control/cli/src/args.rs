@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Check(CheckArgs),
     /// Write the configurations of all switches of a fabric, and the hosts' addresses
     Generate(GenerateArgs),
+    /// Say what this machine has and lacks for DPDK, and what to do
+    Doctor(DoctorArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
 }
@@ -147,6 +149,22 @@ pub(crate) struct GenerateArgs {
     /// Folder for the files; those of the same names are replaced
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
+}
+
+/// Say what this machine has and lacks for DPDK, or for some switches, and what to do about each.
+/// Exit status 1 if a switch would not start.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck doctor
+  spraycheck doctor --config docs/examples/leaf0.toml --json -")]
+pub(crate) struct DoctorArgs {
+    /// Configuration of a switch whose devices, memory and CPUs are looked for; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Write the findings as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
 }
 
 /// What `show` can ask for.

@@ -67,6 +67,22 @@ pub(crate) fn run(
     }
 }
 
+/// What the daemon says of itself: its release and DPDK's.
+///
+/// # Errors
+/// Why it cannot be asked.
+pub(crate) fn version() -> Result<String, String> {
+    let path = find().map_err(|failure| failure.message)?;
+    let output = Command::new(&path).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot start {}: {error}", path.display()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(format!("{}: {}", path.display(), text(&output.stderr)))
+    }
+}
+
 /// Whether the daemon makes a session of its own, which a leader of a process group cannot: a
 /// benchmark does, for the kernel weighs sessions against each other.
 fn leads_its_session(command: &str) -> bool {

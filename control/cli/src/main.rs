@@ -10,11 +10,14 @@ mod bench;
 mod calibrate;
 mod check;
 mod daemon;
+mod doctor;
 mod failure;
 mod generate;
+mod machine;
 mod number;
 mod output;
 mod pmin;
+mod preflight;
 mod progress;
 mod replay;
 mod report;
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
         Command::Show(args) => show::run(&args),
     };
     match result {

@@ -349,6 +349,9 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
     };
     lines.add("link state", link_state);
     lines.add("hold down", Time::new(config.hold_down_ns));
+    if let Some(listen) = spec.metrics {
+        lines.add("metrics", format!("http://{listen}/metrics"));
+    }
     lines.add("messages", format!("UDP port {}", config.message_port));
     lines.add("seed", config.seed);
     let buffers = match spec.eal.buffers {

@@ -18,6 +18,7 @@ mod settings;
 mod trunk;
 mod windows;
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use detector::{LeafId, SpineId};
@@ -55,6 +56,8 @@ pub struct SwitchSpec {
     pub test: PathTest,
     /// What its control thread reads a path's loss from.
     pub evidence: Evidence,
+    /// Where metrics are asked for; `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// How DPDK is started.
     pub eal: EalSpec,
 }
@@ -139,6 +142,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
         },
         test: raw.measurement.test.unwrap_or(PathTest::Fixed),
         evidence,
+        metrics: settings::metrics(&raw.metrics)?,
         eal,
         name: raw.name,
     })

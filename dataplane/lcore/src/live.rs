@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agent::control::{Control, ControlConfig, Devices, Shared};
+use agent::metrics::{Server, Source};
 use agent::result::DaemonLine;
 use config::request::SwitchRequest;
 use config::{Idle, Memory, SwitchSet};
@@ -74,6 +75,7 @@ pub fn run(
         pools,
     } = build::build(&eal, &set, &placement, &trunks, &shared, &links)?;
     let control = start_control(&set, request, &shared, cpus)?;
+    let metrics = start_metrics(&set, &shared, &ports, cpus)?;
     let _watches: Vec<_> = ports
         .iter()
         .enumerate()
@@ -110,6 +112,8 @@ pub fn run(
     let ended: Vec<(Worker, Nanos)> = running.into_iter().map(|lcore| lcore.join()).collect();
     let workers = settle(ended);
     control.finish();
+    // It reads counters of devices, which end below.
+    drop(metrics);
     tell(&DaemonLine::Replay(report::of_workers(
         &set,
         &workers,
@@ -126,13 +130,18 @@ fn poll(mut worker: Worker, lcore: usize, shared: &Shared, sleeps: bool) -> (Wor
     let status = &shared.lcores[lcore];
     let (mut tick_at, mut publish_at) = (0, 0);
     let (mut rounds, mut busy_rounds, mut idle_rounds) = (0u64, 0u64, 0u32);
+    // Time by what the round before did: a round is looked at when the next one begins.
+    let (mut spent_ns, mut was_busy, mut last_ns) = ([0u64; 2], 0usize, clock.now_ns());
     loop {
         // All lcores of a process have one clock, so their times compare.
         let now_ns = clock.now_ns();
+        spent_ns[was_busy] += now_ns.saturating_sub(last_ns);
+        last_ns = now_ns;
         let now = Nanos(now_ns);
         let moved = worker.round(now);
         rounds += 1;
         busy_rounds += u64::from(moved > 0);
+        was_busy = usize::from(moved > 0);
         idle_rounds = if moved > 0 {
             0
         } else {
@@ -160,6 +169,8 @@ fn poll(mut worker: Worker, lcore: usize, shared: &Shared, sleeps: bool) -> (Wor
             status.rounds.store(rounds, Ordering::Relaxed);
             status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
             status.now_ns.store(now_ns, Ordering::Relaxed);
+            status.idle_ns.store(spent_ns[0], Ordering::Relaxed);
+            status.busy_ns.store(spent_ns[1], Ordering::Relaxed);
         }
         if shared.status.stop.load(Ordering::Relaxed) {
             return (worker, now);
@@ -252,6 +263,51 @@ fn devices(set: &SwitchSet, trunks: &Arc<Vec<TrunkCounters>>) -> Devices {
     })
 }
 
+/// The server of metrics, if the files ask for one.
+fn start_metrics(
+    set: &SwitchSet,
+    shared: &Shared,
+    ports: &[dpdk::StartedPort],
+    cpus: &Cpus,
+) -> Result<Option<Server>, Failure> {
+    let Some(listen) = set.metrics else {
+        return Ok(None);
+    };
+    let ports = ports.to_vec();
+    let drivers = move || {
+        let of_port = |port: &dpdk::StartedPort| {
+            // A driver that fails to answer has nothing to show this time.
+            let counters = port.xstats().unwrap_or_default();
+            let name = port.name().to_owned();
+            counters
+                .into_iter()
+                .map(move |(counter, value)| (name.clone(), counter, value))
+        };
+        ports.iter().flat_map(of_port).collect()
+    };
+    let source = Source {
+        switches: set.switches.iter().map(named).collect(),
+        versions: versions(),
+        shared: shared.clone(),
+        drivers: Arc::new(drivers),
+    };
+    let cpus = cpus.clone();
+    let server = Server::start(listen, source, move || cpus.pin_control());
+    server.map(Some).map_err(Failure::environment)
+}
+
+/// A switch's name and those of its ports.
+fn named(spec: &config::SwitchSpec) -> (String, Vec<String>) {
+    (spec.name.clone(), spec.port_names.clone())
+}
+
+fn versions() -> Vec<(String, String)> {
+    vec![
+        ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
+        ("dpdk".into(), dpdk::version()),
+    ]
+}
+
 fn start_control(
     set: &SwitchSet,
     request: &SwitchRequest,
@@ -261,16 +317,12 @@ fn start_control(
     // The switches of one process are of one fabric; where only spines are, nothing is judged.
     let leaf = |spec: &&config::SwitchSpec| matches!(spec.config.role, Role::Leaf(_));
     let spec = set.switches.iter().find(leaf).unwrap_or(&set.switches[0]);
-    let named = |spec: &config::SwitchSpec| (spec.name.clone(), spec.port_names.clone());
     let config = ControlConfig {
         switches: set.switches.iter().map(named).collect(),
         rules: spec.rules(),
         test: crate::plan::test_of(spec.test),
         socket: request.socket.clone(),
-        versions: vec![
-            ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
-            ("dpdk".into(), dpdk::version()),
-        ],
+        versions: versions(),
     };
     let cpus = cpus.clone();
     Control::start(config, shared.clone(), move || cpus.pin_control()).map_err(Failure::environment)

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::quantity::{Rate, Time};
-use crate::switch_file::raw::{DevicePart, Eal, Mac, Measurement, Queue, SprayPart};
+use crate::switch_file::raw::{DevicePart, Eal, Mac, Measurement, Metrics, Queue, SprayPart};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +34,8 @@ pub(super) struct File {
     pub(super) _queue: Queue,
     #[serde(default, rename = "measurement")]
     pub(super) _measurement: Measurement,
+    #[serde(default)]
+    pub(super) metrics: Metrics,
     #[serde(default, rename = "eal")]
     pub(super) _eal: Eal,
 }
@@ -102,6 +104,7 @@ pub(super) struct Switch {
     pub(super) host: Option<String>,
     pub(super) uplink: Option<String>,
     pub(super) downlink: Option<String>,
+    pub(super) metrics: Option<Metrics>,
     #[serde(default, rename = "eal")]
     pub(super) _eal: Eal,
 }

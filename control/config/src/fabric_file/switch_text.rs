@@ -69,6 +69,7 @@ impl Plan<'_> {
                 text.part(part, table.clone());
             }
         }
+        self.metrics(&mut text, &mut origins, &role);
         text.part("eal", self.eal(&mut origins, &role));
         Ok((text.0, origins))
     }
@@ -234,6 +235,24 @@ impl Plan<'_> {
                     route(own, "spine", format!("spine{spine}"));
                 }
             }
+        }
+    }
+
+    /// Where its metrics are: what is said of it alone goes over what is said of all.
+    fn metrics(&self, text: &mut Text, origins: &mut Origins, role: &str) {
+        let own = self.raw.switch.iter().position(|part| part.name == role);
+        let own = own.and_then(|index| {
+            let listen = self.raw.switch[index].metrics.as_ref()?.listen.as_ref()?;
+            Some((listen, format!("switch[{index}].metrics.listen")))
+        });
+        let all = || {
+            let listen = self.raw.metrics.listen.as_ref()?;
+            Some((listen, "metrics.listen".to_owned()))
+        };
+        if let Some((listen, origin)) = own.or_else(all) {
+            origins.insert("metrics.listen".to_owned(), origin);
+            text.line("\n[metrics]");
+            text.text("listen", listen);
         }
     }
 

@@ -31,7 +31,15 @@ pub(crate) struct Switch {
     #[serde(default)]
     pub(crate) measurement: Measurement,
     #[serde(default)]
+    pub(crate) metrics: Metrics,
+    #[serde(default)]
     pub(crate) eal: Eal,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metrics {
+    pub(crate) listen: Option<String>,
 }
 
 #[derive(Deserialize, Debug)]

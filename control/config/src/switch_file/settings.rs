@@ -310,6 +310,23 @@ pub(super) fn eal(
     })
 }
 
+/// Where metrics are asked for.
+pub(super) fn metrics(raw: &raw::Metrics) -> Result<Option<std::net::SocketAddr>, ConfigError> {
+    let Some(text) = raw.listen.as_deref() else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(address) => Ok(Some(address)),
+        Err(_) => {
+            let message = format!(
+                "\"{text}\" is no address with a port; write it like 127.0.0.1:9111 (this machine \
+                 alone) or 0.0.0.0:9111 (everybody who reaches it)"
+            );
+            Err(ConfigError::new("metrics.listen", message))
+        }
+    }
+}
+
 /// The number of poll loops; a list of CPUs tells it as well.
 fn lcores(raw: &raw::Eal) -> Result<Lcores, ConfigError> {
     for (index, cpu) in raw.cpus.iter().enumerate() {
