@@ -11,6 +11,7 @@ mod oracle;
 mod replay;
 mod rnic;
 mod run;
+mod service;
 mod show;
 mod sim;
 mod testbed;

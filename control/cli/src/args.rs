@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Say what this machine has and lacks for DPDK, and what to do
     Doctor(DoctorArgs),
+    /// Print the completions of a shell
+    Completion(CompletionArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
 }
@@ -165,6 +167,17 @@ pub(crate) struct DoctorArgs {
     /// Write the findings as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Print the completions of a shell, for its folder of completions.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck completion bash > /etc/bash_completion.d/spraycheck
+  spraycheck completion zsh > ~/.zfunc/_spraycheck")]
+pub(crate) struct CompletionArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// What `show` can ask for.

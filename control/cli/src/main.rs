@@ -9,6 +9,7 @@ mod args;
 mod bench;
 mod calibrate;
 mod check;
+mod completion;
 mod daemon;
 mod doctor;
 mod failure;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Show(args) => show::run(&args),
     };
     match result {

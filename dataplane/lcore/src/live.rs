@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::links_up::LinkWord;
 use crate::machine::Cpus;
 use crate::report;
+use crate::service::Service;
 use crate::trunk::TrunkCounters;
 use crate::worker::Worker;
 
@@ -99,14 +100,17 @@ pub fn run(
     tell(&DaemonLine::Ready {
         socket: request.socket.clone(),
     });
+    let mut service = Service::default();
+    service.ready();
     while !running.iter().all(dpdk::lcore::Running::is_finished) {
         for (device, port) in ports.iter().enumerate() {
             // A driver that does not know is taken to be up, as at start.
             links.set(device, port.link().map_or(true, |link| link.up));
         }
-        if stop.load(Ordering::Relaxed) {
-            shared.status.stop.store(true, Ordering::Relaxed);
+        if stop.load(Ordering::Relaxed) && !shared.status.stop.swap(true, Ordering::Relaxed) {
+            service.stopping();
         }
+        service.look(&shared.lcores);
         std::thread::sleep(LOOK);
     }
     let ended: Vec<(Worker, Nanos)> = running.into_iter().map(|lcore| lcore.join()).collect();
