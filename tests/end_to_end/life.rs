@@ -245,3 +245,137 @@ fn a_second_instance_is_refused() {
     terminate(first.id());
     assert_eq!(first.wait().status, 0);
 }
+
+/// Goal: faults come and go, links leave routing and come back, and files are read again, all under
+/// load; the switch loses no packet by it, and conservation holds at the end.
+#[test]
+fn a_running_switch_is_changed_without_losing_a_packet() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let name = format!("set{}", std::process::id());
+    let config = leaf(folder.path(), &name, str::to_owned);
+    let socket = folder.path().join("s").display().to_string();
+    let switch = Started::new(&[
+        "switch",
+        "--config",
+        &config.display().to_string(),
+        "--socket",
+        &socket,
+        "--json",
+        "-",
+    ]);
+    let begun = Instant::now();
+    while received(&socket).is_none_or(|packets| packets < LOAD_PACKETS) {
+        assert!(begun.elapsed() < START, "no load within {START:?}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let ask = |words: &[&str]| {
+        let done = spraycheck(&[words, &["--socket", &socket, "--json", "-"]].concat());
+        assert_eq!(done.status, 0, "{words:?}: {}", done.stderr);
+        done.json()["rows"].clone()
+    };
+    let of = |rows: &Value, link: &str, key: &str| {
+        let rows = rows.as_array().expect("rows");
+        let row = rows
+            .iter()
+            .find(|row| row["link"] == link)
+            .expect("the link");
+        row[key].clone()
+    };
+    let injected = || {
+        let rows = ask(&["show", "drops"]);
+        let rows = rows.as_array().expect("rows").clone();
+        let mut lost = rows.iter().filter(|row| row["reason"] == "injected-loss");
+        lost.next()
+            .and_then(|row| row["packets"].as_u64())
+            .unwrap_or(0)
+    };
+    let sent = |port: &str| {
+        let rows = ask(&["show", "ports"]);
+        let rows = rows.as_array().expect("rows").clone();
+        let row = rows
+            .iter()
+            .find(|row| row["port"] == port)
+            .expect("the port");
+        row["out_pkts"].as_u64().expect("a count")
+    };
+    let wait = |what: &str, look: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !look() {
+            assert!(begun.elapsed() < START, "{what} within {START:?}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(injected(), 0);
+    let rows = ask(&["fault", "add", "leaf0>spine1:drop=0.5"]);
+    assert_eq!(
+        of(&rows, "leaf0>spine1", "faults"),
+        serde_json::json!(["drop=0.5"])
+    );
+    wait("a loss", &|| injected() > 100);
+    let rows = ask(&["fault", "clear"]);
+    assert_eq!(of(&rows, "leaf0>spine1", "faults"), serde_json::json!([]));
+    // What was on its way through the ring of changes has come through.
+    std::thread::sleep(Duration::from_millis(100));
+    let lost = injected();
+    let before = sent("up1");
+    wait("traffic on the mended link", &|| {
+        sent("up1") > before + 1000
+    });
+    assert_eq!(injected(), lost, "a cleared fault still takes packets");
+
+    let rows = ask(&["set", "link", "leaf0>spine2", "off"]);
+    assert_eq!(of(&rows, "leaf0>spine2", "routing"), "off");
+    std::thread::sleep(Duration::from_millis(100));
+    let (off, other) = (sent("up2"), sent("up3"));
+    wait("traffic on other links", &|| sent("up3") > other + 1000);
+    assert!(
+        sent("up2") <= off + 100,
+        "a link out of routing has traffic: {off} -> {}",
+        sent("up2")
+    );
+    ask(&["set", "link", "leaf0>spine2", "on"]);
+    wait("traffic on the link again", &|| sent("up2") > off + 1000);
+
+    // A fault in the file comes into force when the file is read again; a wrong file changes nothing.
+    let text = std::fs::read_to_string(&config).expect("the file");
+    let faulty = text.replacen(
+        "peer = \"spine3\"",
+        "peer = \"spine3\"\nfaults = [\"drop=0.25\"]",
+        1,
+    );
+    std::fs::write(&config, faulty).expect("a file");
+    let hang_up = || {
+        let kill = Command::new("kill")
+            .args(["-HUP", &switch.id().to_string()])
+            .status();
+        assert!(kill.expect("kill runs").success());
+    };
+    hang_up();
+    let faults = || of(&ask(&["fault", "list"]), "leaf0>spine3", "faults");
+    wait("the file's fault", &|| {
+        faults() == serde_json::json!(["drop=0.25"])
+    });
+    std::fs::write(&config, "nonsense = 1\n").expect("a file");
+    hang_up();
+    let before = sent("up0");
+    wait("traffic", &|| sent("up0") > before + 1000);
+    assert_eq!(faults(), serde_json::json!(["drop=0.25"]));
+    std::fs::write(&config, text).expect("a file");
+    hang_up();
+    wait("the mended file", &|| faults() == serde_json::json!([]));
+
+    terminate(switch.id());
+    let done = switch.wait();
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    assert!(
+        done.stderr.contains("the configuration is wrong"),
+        "{}",
+        done.stderr
+    );
+    let counters = done.json();
+    assert_eq!(counters["conservation_ok"], Value::Bool(true), "{counters}");
+    assert!(
+        counters["counters"]["drops"]["link-down"].is_null(),
+        "{counters}"
+    );
+}

@@ -3,6 +3,7 @@
 //! Nothing here links the project's own crates. Frames are judged by etherparse and by an ICRC of
 //! their own; results are read as JSON.
 
+mod docs;
 mod life;
 mod metrics;
 mod namespaces;

@@ -18,6 +18,7 @@ use pipeline::report::Command;
 
 use crate::core::{Core, Test};
 use crate::metrics::{Findings, Found};
+use crate::operate::Links;
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
 use crate::socket;
@@ -87,6 +88,8 @@ pub struct Shared {
     pub devices: Devices,
     /// What control has found, for metrics.
     pub findings: Arc<Findings>,
+    /// The links, for what is changed while switches run.
+    pub links: Arc<Links>,
 }
 
 impl Shared {
@@ -108,6 +111,7 @@ impl Shared {
             lcores: Arc::new((0..lcores).map(|_| LcoreStatus::default()).collect()),
             devices: Devices::default(),
             findings: Arc::default(),
+            links: Arc::default(),
         }
     }
 
@@ -135,6 +139,20 @@ pub struct State {
 }
 
 impl State {
+    /// Nothing heard yet.
+    pub(crate) fn new(config: ControlConfig, shared: Shared) -> State {
+        State {
+            core: Core::with_test(config.rules, config.test),
+            reset_at_ns: RESET_NS,
+            commands_refused: 0,
+            bitmap_at: 0,
+            findings_at: 0,
+            failed_paths: Vec::new(),
+            config,
+            shared,
+        }
+    }
+
     /// One round: all reports that wait, then what time alone causes.
     pub fn round(&mut self) {
         while let Some(report) = self.shared.seam.reports.pop() {
@@ -212,7 +230,7 @@ impl State {
         self.failed_paths = failed;
     }
 
-    fn send(&mut self, switch: u16, command: Command) {
+    pub(crate) fn send(&mut self, switch: u16, command: Command) {
         if self
             .shared
             .seam
@@ -245,16 +263,7 @@ impl Control {
         let listener = config.socket.as_deref().map(socket::bind).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stop_seen = Arc::clone(&stop);
-        let state = move || State {
-            core: Core::with_test(config.rules, config.test),
-            reset_at_ns: RESET_NS,
-            commands_refused: 0,
-            bitmap_at: 0,
-            findings_at: 0,
-            failed_paths: Vec::new(),
-            config,
-            shared,
-        };
+        let state = move || State::new(config, shared);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -8,6 +8,7 @@ pub mod control;
 pub mod core;
 pub mod evidence;
 pub mod metrics;
+pub mod operate;
 pub mod published;
 pub mod result;
 pub mod seam;

@@ -16,6 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::control::State;
+use crate::operate;
 use crate::show;
 
 /// Longest request, in bytes.
@@ -138,6 +139,9 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
 }
 
 fn reply(line: &str, state: &mut State) -> Value {
+    if let Some(answer) = operate::reply(line, state) {
+        return answer;
+    }
     match serde_json::from_str::<Request>(line) {
         Err(error) => {
             json!({ "error": format!("no request: {error}; send {{\"show\": \"ports\"}}") })

@@ -1,6 +1,7 @@
 //! What can be typed.
 
 mod bench;
+mod operate;
 mod sim;
 mod testbed;
 mod trials;
@@ -10,6 +11,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchArgs, Case};
+pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
@@ -56,6 +58,10 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
+    /// Make links of a running switch lose packets, and mend them
+    Fault(FaultArgs),
+    /// Change a running switch
+    Set(SetArgs),
 }
 
 /// Run the switches of configurations on their devices until they are told to stop.

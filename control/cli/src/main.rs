@@ -16,6 +16,7 @@ mod failure;
 mod generate;
 mod machine;
 mod number;
+mod operate;
 mod output;
 mod pmin;
 mod preflight;
@@ -49,6 +50,8 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Fault(args) => operate::fault(&args),
+        Command::Set(args) => operate::set(&args),
     };
     match result {
         Ok(code) => code,

@@ -10,11 +10,12 @@ use std::time::{Duration, Instant};
 
 use agent::control::{Control, ControlConfig, Devices, Shared};
 use agent::metrics::{Server, Source};
+use agent::operate::Links;
 use agent::result::DaemonLine;
 use config::request::SwitchRequest;
 use config::{Idle, Memory, SwitchSet};
 use dpdk::{Clock, Eal, EalConfig};
-use pipeline::{Nanos, Role};
+use pipeline::{Nanos, PortId, Role};
 
 use crate::assign::{self, Placement};
 use crate::build::{self, Built};
@@ -69,6 +70,7 @@ pub fn run(
         set.switches.iter().map(|spec| spec.config.ports.len()),
     );
     shared.devices = devices(&set, &trunks);
+    shared.links = Arc::new(Links::new(build::link_places(&set, &placement), lcores));
     let links = Arc::new(LinkWord::new(set.devices.len()));
     let Built {
         workers,
@@ -100,6 +102,9 @@ pub fn run(
     tell(&DaemonLine::Ready {
         socket: request.socket.clone(),
     });
+    let again = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&again))
+        .map_err(Failure::environment)?;
     let mut service = Service::default();
     service.ready();
     while !running.iter().all(dpdk::lcore::Running::is_finished) {
@@ -109,6 +114,9 @@ pub fn run(
         }
         if stop.load(Ordering::Relaxed) && !shared.status.stop.swap(true, Ordering::Relaxed) {
             service.stopping();
+        }
+        if again.swap(false, Ordering::Relaxed) {
+            reload(&set, request, &shared.links);
         }
         service.look(&shared.lcores);
         std::thread::sleep(LOOK);
@@ -126,6 +134,43 @@ pub fn run(
     )));
     drop((workers, pools));
     Ok(())
+}
+
+/// Reads the files again and takes over what can be changed while packets flow: the faults of links.
+/// A file that is wrong, or says something else as well, changes nothing of that.
+fn reload(set: &SwitchSet, request: &SwitchRequest, links: &Links) {
+    let new = match SwitchSet::read(&request.config_paths) {
+        Ok(new) => new,
+        Err(error) => {
+            tracing::error!("goes on as it was, for the configuration is wrong: {error}");
+            return;
+        }
+    };
+    let ports = |set: &SwitchSet| -> Vec<usize> {
+        set.switches
+            .iter()
+            .map(|spec| spec.port_names.len())
+            .collect()
+    };
+    if ports(&new) != ports(set) {
+        tracing::error!("goes on as it was: other switches or ports need a restart");
+        return;
+    }
+    let mut rest = new.clone();
+    for (spec, old) in rest.switches.iter_mut().zip(&set.switches) {
+        spec.faults.clone_from(&old.faults);
+    }
+    if rest != *set {
+        tracing::warn!("of the configuration only faults are taken over; all else needs a restart");
+    }
+    let faults = |switch: usize, port: PortId| {
+        let spec = new.switches.get(switch)?;
+        spec.faults.get(usize::from(port.0)).cloned()
+    };
+    match links.set_all(faults) {
+        Ok(()) => tracing::info!("the faults of the configuration are in force"),
+        Err(error) => tracing::error!("not all faults of the configuration are in force: {error}"),
+    }
 }
 
 /// The poll loop of one lcore.
@@ -278,7 +323,7 @@ fn start_metrics(
         return Ok(None);
     };
     let ports = ports.to_vec();
-    let drivers = move || {
+    let drivers = move || -> Vec<(String, String, u64)> {
         let of_port = |port: &dpdk::StartedPort| {
             // A driver that fails to answer has nothing to show this time.
             let counters = port.xstats().unwrap_or_default();

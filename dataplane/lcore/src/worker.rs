@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use agent::operate::Links;
 use agent::seam::{FromSwitch, Seam};
 use dpdk::{Burst, Mempool, RingReceiver, RingSender};
 use pipeline::port::PRIORITIES;
@@ -143,6 +144,8 @@ pub struct Setup {
     pub hub: Arc<Hub>,
     /// The links of all devices.
     pub links: Arc<LinkWord>,
+    /// What is changed of links while they run.
+    pub changes: Arc<Links>,
 }
 
 /// One lcore.
@@ -158,6 +161,7 @@ pub struct Worker {
     leaving: Vec<Burst>,
     links: Arc<LinkWord>,
     links_seen: u64,
+    changes: Arc<Links>,
     sink: WorkerSink,
 }
 
@@ -205,6 +209,7 @@ impl Worker {
             leaving: (0..lcores).map(|_| Burst::new()).collect(),
             links: setup.links,
             links_seen: 0,
+            changes: setup.changes,
             sink: WorkerSink {
                 pool: setup.pool,
                 seam: setup.seam,
@@ -251,6 +256,13 @@ impl Worker {
             self.sink.switch = switch;
             let switch = &mut self.parts[switch].switch;
             switch.take_notice(now, notice, &mut self.sink);
+        }
+        while let Some(change) = self.changes.next_change(self.lcore) {
+            let (device, lane) = change.device;
+            let mut outlets = self.outlets.iter_mut();
+            if let Some(outlet) = outlets.find(|outlet| outlet.device == device) {
+                outlet.set_faults(lane, change.faults);
+            }
         }
         let Worker { parts, sink, .. } = self;
         let (lcores, lcore) = (self.lcores, self.lcore);

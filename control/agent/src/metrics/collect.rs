@@ -74,8 +74,8 @@ impl Collector for Collect {
 /// Begins a family.
 fn family<'s>(
     encoder: &'s mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
+    name: &'s str,
+    help: &'s str,
     unit: Option<&'s Unit>,
     kind: MetricType,
 ) -> Result<Family<'s>, fmt::Error> {
@@ -246,7 +246,7 @@ impl Collect {
         let help = "Packets that a switch has dropped, by reason (spraycheck show drops)";
         let mut drops = family(encoder, "drops", help, None, MetricType::Counter)?;
         for (switch, c) in &all {
-            for &reason in &DropReason::ALL {
+            for &reason in DropReason::ALL {
                 drops.counter(
                     [("switch", *switch), ("reason", reason.name())],
                     c.dropped(reason),
@@ -256,7 +256,7 @@ impl Collect {
         let help = "Packets that were remarkable and not dropped, by what they were";
         let mut notes = family(encoder, "notes", help, None, MetricType::Counter)?;
         for (switch, c) in &all {
-            for &note in &Note::ALL {
+            for &note in Note::ALL {
                 notes.counter([("switch", *switch), ("note", note.name())], c.noted(note))?;
             }
         }

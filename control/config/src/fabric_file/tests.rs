@@ -120,7 +120,7 @@ const WRONG: &[(&str, &str, &str)] = &[
     (
         "ipv4 = \"10.77.0.0/16\"",
         "ipv4 = \"224.0.0.0/8\"",
-        "addressing: 224.0.0.254 is no address of one host",
+        "addressing: 224.0.0.1 is no address of one host",
     ),
     (
         "ipv4 = \"10.77.0.0/16\"",
