@@ -5,9 +5,13 @@
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::namespaces::missing;
 use crate::run::{binary, root};
+
+/// Until the first packet crosses.
+const START: Duration = Duration::from_secs(60);
 
 /// The fabric under a name of this process, brought down when dropped.
 struct Fabric {
@@ -23,8 +27,7 @@ impl Fabric {
         }
     }
 
-    /// Runs the script with its own options before `arguments`. What it starts outlives it, so its
-    /// output goes to files, not to pipes that the switches would keep open.
+    /// Runs the script with its own options before `arguments`.
     fn run(&self, arguments: &[&str]) -> Output {
         Command::new(root().join("scripts/netns-fabric"))
             .env("SPRAYCHECK", binary("spraycheck"))
@@ -109,6 +112,19 @@ fn ping_and_iperf3_cross_a_fabric_of_four_processes() {
     // A second time there is nothing to do.
     let again = fabric.done(&["up", &file]);
     assert!(again.contains("is up already"), "{again}");
+    // Leaves use a spine once they have heard from it.
+    let begun = Instant::now();
+    while !fabric
+        .run(&["exec", "h0.0", "ping", "-c", "1", "-W", "1", "h1.0"])
+        .status
+        .success()
+    {
+        assert!(
+            begun.elapsed() < START,
+            "no answer within {START:?}: {}",
+            fabric.logs()
+        );
+    }
     for (version, address) in [("-4", "10.77.1.1"), ("-6", "fd77:0:0:1::1")] {
         let ping = [
             "exec", "h0.0", "ping", version, "-c", "10", "-i", "0.1", "-W", "5",

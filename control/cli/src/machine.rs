@@ -2,7 +2,7 @@
 //! below a root, so that tests can say what a machine is like.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// A machine, at `/` or below a test's folder.
 pub(crate) struct Machine(PathBuf);
@@ -38,7 +38,7 @@ impl Machine {
     }
 
     #[cfg(test)]
-    pub(crate) fn at(root: &Path) -> Machine {
+    pub(crate) fn at(root: &std::path::Path) -> Machine {
         Machine(root.to_owned())
     }
 
@@ -156,7 +156,8 @@ impl Machine {
         let mut cpus = Vec::new();
         for part in text.split(',') {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
-            if let (Ok(first), Ok(last)) = (first.trim().parse(), last.trim().parse()) {
+            if let (Ok(first), Ok(last)) = (first.trim().parse::<u32>(), last.trim().parse::<u32>())
+            {
                 cpus.extend(first..=last);
             }
         }
