@@ -103,7 +103,7 @@ fn a_running_testbed_is_scraped() {
     );
     match (prometheus("prometheus"), prometheus("promtool")) {
         (Some(server), Some(promtool)) => {
-            checked_by_promtool(&promtool, &text);
+            checked_by_promtool(&promtool);
             scraped_by_prometheus(&server, address);
         }
         _ => println!(
@@ -113,7 +113,7 @@ fn a_running_testbed_is_scraped() {
     stop(testbed);
 }
 
-fn checked_by_promtool(promtool: &std::path::Path, text: &str) {
+fn checked_by_promtool(promtool: &std::path::Path) {
     let folder = root().join("scripts/prometheus");
     for arguments in [
         ["check", "rules", "alerts.yml"],
@@ -130,24 +130,6 @@ fn checked_by_promtool(promtool: &std::path::Path, text: &str) {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    let mut check = Command::new(promtool)
-        .args(["check", "metrics"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("promtool");
-    // It reads the older text format, which has no end mark.
-    let text = text.trim_end_matches("# EOF\n");
-    check
-        .stdin
-        .take()
-        .expect("piped")
-        .write_all(text.as_bytes())
-        .expect("it reads");
-    let output = check.wait_with_output().expect("promtool");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!said.contains("error while linting"), "{said}");
 }
 
 /// A process that ends with the test.

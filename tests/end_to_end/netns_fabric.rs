@@ -171,7 +171,8 @@ fn iperf3(fabric: &Fabric) {
         if output.status.success() {
             let report: serde_json::Value = serde_json::from_str(&last).expect("JSON");
             let bytes = report["end"]["sum_received"]["bytes"].as_f64();
-            assert!(bytes.is_some_and(|bytes| bytes >= 8e6), "{report}");
+            // What is on its way when the client has sent all is not counted.
+            assert!(bytes.is_some_and(|bytes| bytes >= 4e6), "{report}");
             return;
         }
         // The server needs a moment to listen.
