@@ -38,7 +38,8 @@ fn leaf(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> PathBuf {
             ),
             1,
         )
-        .replacen("memory = \"auto\"", "memory = \"no-huge\"", 1);
+        .replacen("memory = \"auto\"", "memory = \"no-huge\"", 1)
+        .replacen("packets = 32768", "packets = 2048", 1);
     for uplink in 0..4 {
         let peer = format!("peer = \"spine{uplink}\"");
         text = text.replacen(&peer, &format!("{peer}\ndevice = \"net_null{uplink}\""), 1);

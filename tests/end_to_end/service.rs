@@ -50,6 +50,7 @@ fn a_service_manager_is_told() {
         )
         .replacen("# device = \"0000:03:00.0\"", "device = \"net_null9\" #", 1)
         .replacen("memory = \"auto\"", "memory = \"no-huge\"", 1)
+        .replacen("packets = 32768", "packets = 2048", 1)
         .replacen("idle = \"poll\" ", "idle = \"sleep\" ", 1);
     for uplink in 0..4 {
         let peer = format!("peer = \"spine{uplink}\"");
