@@ -138,6 +138,9 @@ fn interfaces(encoder: &mut DescriptorEncoder<'_>, all: &[SwitchPorts<'_>]) -> f
     Ok(())
 }
 
+/// A number of each queue of a port: the family's name, its help, and where the numbers are.
+type QueueNumbers = (&'static str, &'static str, fn(&PortSnapshot) -> [u64; 8]);
+
 /// openconfig-qos, `qos/interfaces/interface/output/queues/queue/state`.
 fn queues(encoder: &mut DescriptorEncoder<'_>, all: &[SwitchPorts<'_>]) -> fmt::Result {
     const QUEUES: [&str; 8] = ["0", "1", "2", "3", "4", "5", "6", "7"];
@@ -168,7 +171,7 @@ fn queues(encoder: &mut DescriptorEncoder<'_>, all: &[SwitchPorts<'_>]) -> fmt::
             most.gauge(labels, snapshot.counters.backlog_bytes_max)?;
         }
     }
-    let of_queue: [(&str, &str, fn(&PortSnapshot) -> [u64; 8]); 2] = [
+    let of_queue: [QueueNumbers; 2] = [
         (
             "queue_dropped_pkts",
             "Packets that a queue had no room for",
