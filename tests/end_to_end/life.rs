@@ -358,6 +358,8 @@ fn a_running_switch_is_changed_without_losing_a_packet() {
     });
     std::fs::write(&config, "nonsense = 1\n").expect("a file");
     hang_up();
+    // Nothing shows when a file is refused; the command passes signals on every 50 ms.
+    std::thread::sleep(Duration::from_secs(1));
     let before = sent("up0");
     wait("traffic", &|| sent("up0") > before + 1000);
     assert_eq!(faults(), serde_json::json!(["drop=0.25"]));
