@@ -102,6 +102,14 @@ pub struct Engine {
 }
 
 impl Engine {
+    /// Takes the measured flow's own queue from it: all traffic shares one queue a port, as without
+    /// priorities (paper, Fig. 3). Before the run.
+    pub fn forgo_priority(&mut self) {
+        for node in &mut self.nodes {
+            node.switch.share_queue();
+        }
+    }
+
     /// Runs until the workload is done and judged, the scenario's end, or `watch`, which is asked now
     /// and then, tells why to stop.
     pub fn run(&mut self, watch: &mut dyn FnMut(&Status) -> Option<Ending>) -> Ending {

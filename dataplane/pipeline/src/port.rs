@@ -163,7 +163,7 @@ impl<T> Queues<T> {
         Queues {
             nodes,
             free: if count == 0 { NONE } else { 0 },
-            busy: BusyPorts::default(),
+            busy: BusyPorts::new(ports.len()),
             waits: vec![serve::Waits::default(); ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports
