@@ -28,6 +28,10 @@ const HOPS_PER_LOOK: u64 = 1 << 15;
 const WINDOWS_PER_LOOK: u32 = 1 << 13;
 /// One of so many windows is timed, when the parts' shares are asked for.
 const WINDOWS_PER_SAMPLE: u32 = 7;
+/// So many owners ahead what they will need is asked for.
+const FIRST_AHEAD: usize = 6;
+const SECOND_AHEAD: usize = 4;
+const THIRD_AHEAD: usize = 2;
 /// The masks are reset and old counts expire this often (paper 3.4).
 const RESET_NS: u64 = 60_000_000_000;
 /// Without a frame of a host for so long nothing will come any more: retransmissions of all tries
@@ -225,6 +229,7 @@ impl Engine {
             }
         });
         for place in 0..self.net.wheel.owners() {
+            self.foresee(place);
             let owner = self.net.wheel.owner(place);
             while let Some(event) = self.net.wheel.pop(owner) {
                 self.handle::<TIMED>(event);
@@ -233,6 +238,33 @@ impl Engine {
         self.net.wheel.close();
         self.after_window();
         None
+    }
+
+    /// Asks the CPU's caches for what the next owners of the window will need for their first event:
+    /// what is farther away first, and what that leads to when it has come. Owners are others every
+    /// time, and a large fabric's state lies beyond the second level.
+    #[inline(always)]
+    fn foresee(&self, place: usize) {
+        let at = |ahead: usize| {
+            let (what, frame) = self.net.wheel.peek(place + ahead)?;
+            let is_arrival = what & KIND == ARRIVE;
+            let (index, port) = of_place(what);
+            let node = is_arrival.then(|| self.nodes.get(index)).flatten();
+            Some((node?, PortId(port as u16), frame?))
+        };
+        if let Some((node, port, frame)) = at(FIRST_AHEAD) {
+            frame.foresee();
+            node.switch.foresee_port(port);
+        }
+        if let Some((node, port, frame)) = at(SECOND_AHEAD) {
+            node.switch.foresee_flow(port, frame);
+        }
+        if let Some((node, port, frame)) = at(THIRD_AHEAD) {
+            let out = node.switch.foresee_exit(port, frame);
+            if let Some(out) = out.and_then(|out| node.out.get(out.index())) {
+                prefetch::line(out);
+            }
+        }
     }
 
     /// A change that the scenario has for now, else the tick.

@@ -383,6 +383,14 @@ impl Wheel {
         Some((entry.what, entry.frame.as_ref()))
     }
 
+    /// Whether an event of the owner whose turn it is, entered for such a time, would be its very next,
+    /// and in this window.
+    #[inline(always)]
+    pub fn is_next_own(&self, owner: usize, at_ns: u64) -> bool {
+        let next = self.batch.get(self.lists[owner].head as usize);
+        at_ns < self.end_ns && next.is_none_or(|next| next.at_ns > at_ns)
+    }
+
     /// All owners have done theirs.
     #[inline(always)]
     pub fn close(&mut self) {

@@ -117,6 +117,20 @@ impl Known {
         )
     }
 
+    /// Asks the CPU for the place of such a packet's flow.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, head: &Head, scope: u32) {
+        prefetch::line(&self.flows[Known::place(head, scope)]);
+    }
+
+    /// Where such a packet will go, as far as is known.
+    #[inline(always)]
+    pub(crate) fn toward(&self, head: &Head, scope: u32) -> Option<Toward> {
+        let (addresses, flow) = Known::words(head, scope);
+        let found = &self.flows[Known::place(head, scope)];
+        ((found.addresses ^ addresses) | (found.flow ^ flow) == 0).then_some(found.toward)
+    }
+
     /// What is known of such a packet on a port of `scope`.
     #[inline(always)]
     pub(crate) fn find(&mut self, now: Nanos, head: &Head, scope: u32) -> Option<&mut Flow> {

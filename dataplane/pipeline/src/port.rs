@@ -412,6 +412,34 @@ impl<T> Queues<T> {
         counters.rx_bytes += bytes;
     }
 
+    /// Asks the CPU for what receiving on `port` counts in.
+    #[inline(always)]
+    pub(crate) fn foresee_received(&self, port: usize) {
+        if let Some(egress) = self.ports.get(port) {
+            prefetch::line(&egress.counters.rx_packets);
+        }
+    }
+
+    /// Asks the CPU for what a packet that leaves by `port` meets.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, port: usize) {
+        if let Some(egress) = self.ports.get(port) {
+            prefetch::line(egress);
+            prefetch::line(&egress.bytes[usize::from(MEASURED)]);
+            prefetch::line(&egress.ends[PRIORITIES - 1]);
+            prefetch::line(&egress.counters);
+            prefetch::line(&egress.counters.tx_bytes);
+        }
+    }
+
+    /// Asks the CPU for how much waits at `port`.
+    #[inline(always)]
+    pub(crate) fn foresee_depth(&self, port: usize) {
+        if let Some(egress) = self.ports.get(port) {
+            prefetch::line(&egress.bytes[usize::from(MEASURED)]);
+        }
+    }
+
     /// The conservation law of every port.
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use config::{Bytes, SimConfig, SimLayer, TestbedLayer, Workload};
+use config::{Bytes, Dcqcn, SimConfig, SimLayer, TestbedLayer, Workload};
 use fabric::Engine;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
@@ -48,8 +48,8 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if is_sound { 0 } else { NO }))
 }
 
-/// One host a leaf, 2 QPs, 4 KiB, JSQ(2), selective repeat, an acknowledgement for 16 packets, and
-/// the measured flow in its own priority: all defaults but the size.
+/// One host a leaf, 2 QPs, 4 KiB, JSQ(2), DCQCN, selective repeat, an acknowledgement for 16
+/// packets, and the measured flow in its own priority: all defaults but the size and DCQCN.
 fn config(size: u16) -> Result<SimConfig, Failure> {
     let layer = SimLayer {
         fabric: TestbedLayer {
@@ -59,6 +59,8 @@ fn config(size: u16) -> Result<SimConfig, Failure> {
             // 32 MiB a step: with 64 leaves the paper's 2 GiB.
             bytes: Some(Bytes::new(u64::from(size) << 25)),
             iterations: Some(1_000_000),
+            ecn: Some(true),
+            dcqcn: Some(Dcqcn::Paper),
             ..TestbedLayer::default()
         },
         ..SimLayer::default()
