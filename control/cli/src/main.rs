@@ -13,6 +13,7 @@ mod daemon;
 mod failure;
 mod number;
 mod output;
+mod pages;
 mod pmin;
 mod progress;
 mod replay;
@@ -35,7 +36,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
-        Command::Sim(args) => sim::run(&args),
+        Command::Sim(args) => {
+            pages::begin_on_large();
+            sim::run(&args)
+        }
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Calibrate(args) => calibrate::run(&args),

@@ -128,7 +128,9 @@ impl Station {
         while let Some(at) = self.host.next_transmit(now.0) {
             if at > now.0 {
                 // Nothing happens to it before that: no event is needed to come back.
-                let is_timer_first = self.next_timer().is_some_and(|t| t <= at && t < self.timer_at);
+                let is_timer_first = self
+                    .next_timer()
+                    .is_some_and(|t| t <= at && t < self.timer_at);
                 if net.wheel.is_next_own(owner, at) && !is_timer_first {
                     now = Nanos(at);
                     continue;

@@ -111,6 +111,9 @@ pub struct Wheel {
     lists: Vec<List>,
     /// Owners that have some, in the order in which their first went in.
     owners: Vec<u32>,
+    /// The events that the window began with, as they will be taken, and how many have been.
+    order: Vec<u32>,
+    done: usize,
 }
 
 impl Wheel {
@@ -134,6 +137,8 @@ impl Wheel {
             batch: Vec::new(),
             lists: vec![EMPTY; owners],
             owners: Vec::with_capacity(owners),
+            order: Vec::new(),
+            done: 0,
         }
     }
 
@@ -306,6 +311,15 @@ impl Wheel {
             }
             self.link(owner, index as u32, at_ns);
         }
+        self.order.clear();
+        self.done = 0;
+        for &owner in &self.owners {
+            let mut index = self.lists[owner as usize].head;
+            while let Some(entry) = self.batch.get(index as usize) {
+                self.order.push(index);
+                index = entry.next;
+            }
+        }
     }
 
     /// Moves on to the bucket of a time.
@@ -374,13 +388,19 @@ impl Wheel {
         self.owners[place] as usize
     }
 
-    /// The first event of such an owner of the window: its word and its frame. `None` when there are
-    /// fewer owners.
+    /// The event that comes so many behind the one taken last, as the window began: its word and its
+    /// frame, if that was not taken. `None` behind the window's end.
     #[inline(always)]
-    pub fn peek(&self, place: usize) -> Option<(u32, Option<&Frame>)> {
-        let owner = *self.owners.get(place)? as usize;
-        let entry = self.batch.get(self.lists[owner].head as usize)?;
+    pub fn ahead(&self, events: usize) -> Option<(u32, Option<&Frame>)> {
+        let index = *self.order.get(self.done + events - 1)?;
+        let entry = self.batch.get(index as usize)?;
         Some((entry.what, entry.frame.as_ref()))
+    }
+
+    /// How many events of the window have been taken.
+    #[inline(always)]
+    pub fn done(&self) -> usize {
+        self.done
     }
 
     /// Whether an event of the owner whose turn it is, entered for such a time, would be its very next,
@@ -395,6 +415,7 @@ impl Wheel {
     #[inline(always)]
     pub fn close(&mut self) {
         self.owners.clear();
+        self.order.clear();
         self.batch.clear();
         // The array goes to the next bucket that needs one.
         if self.batch.capacity() > 0 {
@@ -408,6 +429,7 @@ impl Wheel {
         let list = &mut self.lists[owner];
         let entry = self.batch.get_mut(list.head as usize)?;
         list.head = entry.next;
+        self.done += 1;
         Some(Event {
             at_ns: entry.at_ns,
             what: entry.what,

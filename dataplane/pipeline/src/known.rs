@@ -117,18 +117,18 @@ impl Known {
         )
     }
 
-    /// Asks the CPU for the place of such a packet's flow.
+    /// Asks the CPU for the place of such a packet's flow, and tells it.
     #[inline(always)]
-    pub(crate) fn foresee(&self, head: &Head, scope: u32) {
-        prefetch::line(&self.flows[Known::place(head, scope)]);
+    pub(crate) fn foresee(&self, head: &Head, scope: u32) -> usize {
+        let place = Known::place(head, scope);
+        prefetch::line(&self.flows[place]);
+        place
     }
 
-    /// Where such a packet will go, as far as is known.
+    /// Where packets of the flow at a place go.
     #[inline(always)]
-    pub(crate) fn toward(&self, head: &Head, scope: u32) -> Option<Toward> {
-        let (addresses, flow) = Known::words(head, scope);
-        let found = &self.flows[Known::place(head, scope)];
-        ((found.addresses ^ addresses) | (found.flow ^ flow) == 0).then_some(found.toward)
+    pub(crate) fn toward(&self, place: usize) -> Toward {
+        self.flows[place & (PLACES - 1)].toward
     }
 
     /// What is known of such a packet on a port of `scope`.

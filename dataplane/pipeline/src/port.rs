@@ -432,14 +432,6 @@ impl<T> Queues<T> {
         }
     }
 
-    /// Asks the CPU for how much waits at `port`.
-    #[inline(always)]
-    pub(crate) fn foresee_depth(&self, port: usize) {
-        if let Some(egress) = self.ports.get(port) {
-            prefetch::line(&egress.bytes[usize::from(MEASURED)]);
-        }
-    }
-
     /// The conservation law of every port.
     pub fn is_conserved(&self) -> bool {
         (0..self.ports.len()).all(|port| {

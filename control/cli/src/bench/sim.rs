@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, NO, USAGE};
-use crate::{output, table};
+use crate::{output, pages, table};
 
 /// Leaves, and as many spines.
 const SIZES: [u16; 3] = [8, 64, 128];
@@ -22,6 +22,7 @@ const WARM_HOPS: u64 = 500_000;
 const HOPS: u64 = 200_000;
 
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    pages::begin_on_large();
     let mut rows = Vec::new();
     let sizes = if args.quick { &SIZES[..2] } else { &SIZES[..] };
     for &size in sizes {

@@ -544,7 +544,11 @@ fn overlap(settings: &Settings) -> Vec<Cell> {
                     }
                     let parameters = &mut cell.parameters;
                     parameters.insert("timeline".into(), json!(timeline));
-                    let word = if has_priority { "with priority" } else { "without" };
+                    let word = if has_priority {
+                        "with priority"
+                    } else {
+                        "without"
+                    };
                     parameters.insert("priority".into(), json!(word));
                     cells.push(cell);
                 }

@@ -39,10 +39,7 @@ pub(super) fn cells(settings: &Settings) -> Vec<Cell> {
                     // only do better.
                     let (claimed, claim) = match way {
                         Way::Random => ("SNR = p*sqrt(N/k) (3.5)", Claim::SnrLaw(drop)),
-                        _ => (
-                            "SNR = p*sqrt(N/k) at least (3.5)",
-                            Claim::SnrAtLeast(drop),
-                        ),
+                        _ => ("SNR = p*sqrt(N/k) at least (3.5)", Claim::SnrAtLeast(drop)),
                     };
                     let x = packets[0] as f64;
                     cells.push(cell(way, setup.clone(), claimed, claim, seeds, x));

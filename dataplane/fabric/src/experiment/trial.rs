@@ -191,7 +191,7 @@ impl Setup {
             };
             let every_ns = self.part_ns(&testbed);
             let starts = (0..u64::from(self.parts)).map(|part| Time::new(part * every_ns));
-            changes.extend(starts.map(|at| (at, Change::Start(traffic.clone()))));
+            changes.extend(starts.map(|at| (at, Change::Start(traffic))));
             changes.sort_by_key(|(time, _)| time.nanos());
             testbed.workload = Workload::Idle;
             debug_assert!(
