@@ -19,6 +19,7 @@ mod machine;
 mod number;
 mod operate;
 mod output;
+mod pages;
 mod pmin;
 mod preflight;
 mod progress;
@@ -42,7 +43,10 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
-        Command::Sim(args) => sim::run(&args),
+        Command::Sim(args) => {
+            pages::begin_on_large();
+            sim::run(&args)
+        }
         Command::Replay(args) => replay::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Calibrate(args) => calibrate::run(&args),

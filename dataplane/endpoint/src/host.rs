@@ -176,7 +176,16 @@ impl Host {
 
     /// The next event, if any. Events wait in bounded room: a flow keeps its place in its
     /// connection until its event is taken.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<Event> {
+        match self.event_queue.is_empty() {
+            true => None,
+            false => self.next_event(),
+        }
+    }
+
+    #[inline(never)]
+    fn next_event(&mut self) -> Option<Event> {
         while let Some(&id) = self.event_queue.front() {
             let qp = &mut self.qps[id as usize];
             if let Some(state) = qp.sender.take_completed() {

@@ -6,7 +6,7 @@
 
 use std::time::Instant;
 
-use config::{Bytes, SimConfig, SimLayer, TestbedLayer, Workload};
+use config::{Bytes, Dcqcn, SimConfig, SimLayer, TestbedLayer, Workload};
 use fabric::Engine;
 
 fn main() {
@@ -23,6 +23,8 @@ fn main() {
             workload: Some(Workload::RingAllreduce),
             bytes: Some(Bytes::new(u64::from(size) << 26)),
             qps: Some(2),
+            ecn: Some(true),
+            dcqcn: Some(Dcqcn::Paper),
             ..TestbedLayer::default()
         },
         ..SimLayer::default()

@@ -11,7 +11,7 @@ use packet::Qpn;
 use pipeline::{Nanos, PortKind, Switch};
 use thiserror::Error;
 
-use crate::engine::{Clock, Engine};
+use crate::engine::{Clock, Engine, PLACES};
 use crate::net::{ARRIVE, Net, Node, Out, place};
 use crate::plan::Plan;
 use crate::station::{Station, Task};
@@ -120,6 +120,7 @@ impl Engine {
             busy_ns: 0,
             clock: Clock::default(),
             is_started: false,
+            places: [0; PLACES],
             fabric,
         };
         engine.join();

@@ -28,6 +28,13 @@ const HOPS_PER_LOOK: u64 = 1 << 15;
 const WINDOWS_PER_LOOK: u32 = 1 << 13;
 /// One of so many windows is timed, when the parts' shares are asked for.
 const WINDOWS_PER_SAMPLE: u32 = 7;
+/// So many events ahead what they will need is asked for.
+const FIRST_AHEAD: usize = 11;
+const SECOND_AHEAD: usize = 8;
+const THIRD_AHEAD: usize = 5;
+const FOURTH_AHEAD: usize = 2;
+/// Places of flows that are kept from the third look to the fourth.
+pub(crate) const PLACES: usize = 8;
 /// The masks are reset and old counts expire this often (paper 3.4).
 const RESET_NS: u64 = 60_000_000_000;
 /// Without a frame of a host for so long nothing will come any more: retransmissions of all tries
@@ -99,9 +106,19 @@ pub struct Engine {
     pub(crate) busy_ns: u64,
     pub(crate) clock: Clock,
     pub(crate) is_started: bool,
+    /// Of the events ahead, the places of their flows ([`Engine::foresee`]).
+    pub(crate) places: [u16; PLACES],
 }
 
 impl Engine {
+    /// Takes the measured flow's own queue from it: all traffic shares one queue a port, as without
+    /// priorities (paper, Fig. 3). Before the run.
+    pub fn forgo_priority(&mut self) {
+        for node in &mut self.nodes {
+            node.switch.share_queue();
+        }
+    }
+
     /// Runs until the workload is done and judged, the scenario's end, or `watch`, which is asked now
     /// and then, tells why to stop.
     pub fn run(&mut self, watch: &mut dyn FnMut(&Status) -> Option<Ending>) -> Ending {
@@ -219,12 +236,53 @@ impl Engine {
         for place in 0..self.net.wheel.owners() {
             let owner = self.net.wheel.owner(place);
             while let Some(event) = self.net.wheel.pop(owner) {
+                self.foresee();
                 self.handle::<TIMED>(event);
             }
         }
         self.net.wheel.close();
         self.after_window();
         None
+    }
+
+    /// Asks the CPU's caches for what the next events of the window will need: what is farther away
+    /// first, and what that leads to when it has come. Switches are others every time, and a large
+    /// fabric's state lies beyond the second level.
+    #[inline(always)]
+    fn foresee(&mut self) {
+        let (wheel, nodes) = (&self.net.wheel, &self.nodes);
+        let at = |ahead: usize| {
+            let (what, frame) = wheel.ahead(ahead)?;
+            let (index, port) = of_place(what);
+            // The other kinds have no frame, or are few.
+            (what & KIND == ARRIVE).then_some(())?;
+            Some((nodes.get(index)?, PortId(port as u16), frame?))
+        };
+        if let Some((what, frame)) = wheel.ahead(FIRST_AHEAD) {
+            if let Some(frame) = frame {
+                frame.foresee();
+            }
+            if what & KIND <= DEPART
+                && let Some(node) = nodes.get(of_place(what).0)
+            {
+                node.switch.foresee();
+            }
+        }
+        if let Some((node, port, _)) = at(SECOND_AHEAD) {
+            node.switch.foresee_port(port);
+        }
+        let seen = wheel.done();
+        if let Some((node, port, frame)) = at(THIRD_AHEAD) {
+            let place = node.switch.foresee_flow(port, frame);
+            self.places[(seen + THIRD_AHEAD) % PLACES] = place.unwrap_or(0) as u16;
+        }
+        if let Some((node, port, frame)) = at(FOURTH_AHEAD) {
+            let place = usize::from(self.places[(seen + FOURTH_AHEAD) % PLACES]);
+            let out = node.switch.foresee_exit(port, place, frame);
+            if let Some(out) = out.and_then(|out| node.out.get(out.index())) {
+                prefetch::line(out);
+            }
+        }
     }
 
     /// A change that the scenario has for now, else the tick.

@@ -120,11 +120,12 @@ impl Cell {
     /// When the setting cannot be simulated.
     pub fn trial(
         &self,
-        seed: u64,
+        work: Work,
         watch: &mut dyn FnMut(&Status) -> Option<Ending>,
     ) -> Result<Option<Trial>, SimError> {
+        let seed = work.seed;
         match &self.kind {
-            Kind::Paths(setup) => setup.run(seed, watch),
+            Kind::Paths(setup) => setup.run(seed, work.is_calibration, watch),
             Kind::Cost(setup) => cost::run(setup, seed, watch),
             Kind::Two(two) => two.run(seed, watch),
             Kind::Edge(edge) => edge.run(seed, watch),
@@ -158,7 +159,7 @@ mod tests {
                 let works = works(cells, 5).into_iter().enumerate();
                 works
                     .map(|(index, work)| {
-                        let trial = cells[work.cell].trial(work.seed, &mut |_| None);
+                        let trial = cells[work.cell].trial(work, &mut |_| None);
                         (index, trial.expect("it runs").expect("to its end"))
                     })
                     .collect()

@@ -124,12 +124,20 @@ impl Station {
         while let Some(event) = self.host.poll_event() {
             self.on_event(now, &event);
         }
+        let (owner, mut now) = (net.switches + index, now);
         while let Some(at) = self.host.next_transmit(now.0) {
             if at > now.0 {
+                // Nothing happens to it before that: no event is needed to come back.
+                let is_timer_first = self
+                    .next_timer()
+                    .is_some_and(|t| t <= at && t < self.timer_at);
+                if net.wheel.is_next_own(owner, at) && !is_timer_first {
+                    now = Nanos(at);
+                    continue;
+                }
                 if at < self.send_at {
                     self.send_at = at;
-                    net.wheel
-                        .insert_own(net.switches + index, at, HOST_SEND | index as u32);
+                    net.wheel.insert_own(owner, at, HOST_SEND | index as u32);
                 }
                 break;
             }
@@ -147,8 +155,7 @@ impl Station {
         {
             let at = at.max(now.0);
             self.timer_at = at;
-            net.wheel
-                .insert_own(net.switches + index, at, HOST_TIMER | index as u32);
+            net.wheel.insert_own(owner, at, HOST_TIMER | index as u32);
         }
     }
 

@@ -56,31 +56,37 @@ pub const PORTS_MAX: usize = 1024;
 
 /// A set of ports of one switch; of a fixed size, so that entering one checks no bound.
 #[derive(Clone, Debug)]
-pub struct BusyPorts([u64; PORT_WORDS]);
-
-impl Default for BusyPorts {
-    fn default() -> BusyPorts {
-        BusyPorts([0; PORT_WORDS])
-    }
+pub struct BusyPorts {
+    words: [u64; PORT_WORDS],
+    /// Words that ports stand in: a walk looks at no others.
+    used: usize,
 }
 
 impl BusyPorts {
+    /// None of `count` ports, [`PORTS_MAX`] at most.
+    pub fn new(count: usize) -> BusyPorts {
+        BusyPorts {
+            words: [0; PORT_WORDS],
+            used: count.div_ceil(64).min(PORT_WORDS),
+        }
+    }
+
     /// Enters a port below [`PORTS_MAX`].
     #[inline(always)]
     pub fn insert(&mut self, port: usize) {
-        self.0[port >> 6 & (PORT_WORDS - 1)] |= 1 << (port & 63);
+        self.words[port >> 6 & (PORT_WORDS - 1)] |= 1 << (port & 63);
     }
 
     /// Takes a port out.
     #[inline(always)]
     pub fn remove(&mut self, port: usize) {
-        self.0[port >> 6 & (PORT_WORDS - 1)] &= !(1 << (port & 63));
+        self.words[port >> 6 & (PORT_WORDS - 1)] &= !(1 << (port & 63));
     }
 
     /// The first port from `from` on, if there is one.
     #[inline]
     pub fn next(&self, from: usize) -> Option<usize> {
-        next_of(&self.0, from)
+        next_of(&self.words[..self.used], from)
     }
 }
 

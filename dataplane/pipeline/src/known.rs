@@ -117,6 +117,20 @@ impl Known {
         )
     }
 
+    /// Asks the CPU for the place of such a packet's flow, and tells it.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, head: &Head, scope: u32) -> usize {
+        let place = Known::place(head, scope);
+        prefetch::line(&self.flows[place]);
+        place
+    }
+
+    /// Where packets of the flow at a place go.
+    #[inline(always)]
+    pub(crate) fn toward(&self, place: usize) -> Toward {
+        self.flows[place & (PLACES - 1)].toward
+    }
+
     /// What is known of such a packet on a port of `scope`.
     #[inline(always)]
     pub(crate) fn find(&mut self, now: Nanos, head: &Head, scope: u32) -> Option<&mut Flow> {

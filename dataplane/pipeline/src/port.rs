@@ -232,7 +232,7 @@ impl<T> Queues<T> {
             .collect();
         Queues {
             slots,
-            busy: BusyPorts::default(),
+            busy: BusyPorts::new(ports.len()),
             waits: vec![serve::Waits::default(); ports.len()],
             rare: vec![PortCounters::default(); ports.len()],
             accepted: vec![0; ports.len()],
@@ -531,6 +531,25 @@ impl<T> Queues<T> {
         let counters = &mut self.rare[port];
         counters.rx_packets += packets;
         counters.rx_bytes += bytes;
+    }
+
+    /// Asks the CPU for what receiving on `port` counts in.
+    #[inline(always)]
+    pub(crate) fn foresee_received(&self, port: usize) {
+        if let Some(rare) = self.rare.get(port) {
+            prefetch::line(&rare.rx_packets);
+        }
+    }
+
+    /// Asks the CPU for what a packet that leaves by `port` meets.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, port: usize) {
+        if let Some(egress) = self.ports.get(port) {
+            prefetch::line(egress);
+            prefetch::line(&egress.bytes[usize::from(MEASURED)]);
+            prefetch::line(&egress.fifos[PRIORITIES - 1]);
+            prefetch::line(&egress.tx_bytes);
+        }
     }
 
     /// The conservation law of every port, and that its queues hold what is counted.

@@ -50,6 +50,14 @@ impl SpineCounts {
         (from * self.leaves + to) * 2 + colour
     }
 
+    /// Asks the CPU for the counts `cell`.
+    #[inline(always)]
+    pub(crate) fn foresee(&self, cell: usize) {
+        if let Some(cell) = self.cells.get(cell) {
+            prefetch::line(cell);
+        }
+    }
+
     fn cell(&mut self, from: usize, to: usize, colour: usize) -> &mut Cell {
         let cell = self.cell_of(from, to, colour);
         &mut self.cells[cell]

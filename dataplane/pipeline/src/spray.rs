@@ -199,6 +199,19 @@ impl Sprayer {
         *count = count.wrapping_add(1);
     }
 
+    /// The ports of the two uplinks that the next choice is between, if it is of two at random.
+    #[inline(always)]
+    pub fn foresee(&self, leaf: LeafId) -> Option<[usize; 2]> {
+        let towards = &self.towards[leaf.index()];
+        if self.policy != Policy::Jsq2 || towards.count <= 1 {
+            return None;
+        }
+        let (a, b) = two_of(self.random.next, towards, towards.count);
+        prefetch::line(&towards.measured[a.spine()]);
+        prefetch::line(&towards.measured[b.spine()]);
+        Some([a.port(), b.port()])
+    }
+
     /// What chooses the spine for packets towards `leaf`.
     #[inline(always)]
     pub fn toward(&mut self, leaf: LeafId) -> Choice<'_> {
@@ -279,13 +292,9 @@ impl Choice<'_> {
     /// The shorter of two random ones, of at least two.
     #[inline(always)]
     pub(crate) fn shorter_of_two(&mut self, of: OfTwo, depths: &impl Depths) -> Uplink {
-        // Two distinct places from one draw: the second skips the first.
         let draw = self.random.next_u64();
         let towards = &*self.towards;
-        let first = scale(draw & 0xffff_ffff, of.count);
-        let second = scale(draw >> 32, of.count - 1);
-        let second = second + u32::from(second >= first);
-        let (a, b) = (towards.uplink(first), towards.uplink(second));
+        let (a, b) = two_of(draw, towards, of.count);
         let (depth_a, depth_b) = (depths.depth_bytes(a), depths.depth_bytes(b));
         // The draw has ordered them at random, so "first" is a fair coin. Which of the two it is,
         // nothing can predict.
@@ -338,6 +347,15 @@ impl Choice<'_> {
         let count = &mut self.towards.measured[uplink.spine()];
         *count = count.wrapping_add(1);
     }
+}
+
+/// Two distinct uplinks, of at least two, from one draw: the second skips the first.
+#[inline(always)]
+fn two_of(draw: u64, towards: &Usable, count: u32) -> (Uplink, Uplink) {
+    let first = scale(draw & 0xffff_ffff, count);
+    let second = scale(draw >> 32, count - 1);
+    let second = second + u32::from(second >= first);
+    (towards.uplink(first), towards.uplink(second))
 }
 
 /// Maps a 32-bit number onto `0..count` without a division.

@@ -611,6 +611,13 @@ impl<T: Token> Switch<T> {
         }
     }
 
+    /// Puts all traffic into the queue of the measured flow, whatever its class: nothing has priority.
+    /// For comparison with switches that give none; before the first packet.
+    pub fn share_queue(&mut self) {
+        self.dscp_priority = [MEASURED; 64];
+        self.pcp_priority = None;
+    }
+
     /// Counters of the switch.
     pub fn counters(&self) -> &Counters {
         &self.counters

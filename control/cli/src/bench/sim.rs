@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 use std::time::Instant;
 
-use config::{Bytes, SimConfig, SimLayer, TestbedLayer, Workload};
+use config::{Bytes, Dcqcn, SimConfig, SimLayer, TestbedLayer, Workload};
 use fabric::Engine;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
 
 use crate::args::BenchArgs;
 use crate::failure::{Failure, NO, USAGE};
-use crate::{output, table};
+use crate::{output, pages, table};
 
 /// Leaves, and as many spines.
 const SIZES: [u16; 3] = [8, 64, 128];
@@ -22,6 +22,7 @@ const WARM_HOPS: u64 = 500_000;
 const HOPS: u64 = 200_000;
 
 pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
+    pages::begin_on_large();
     let mut rows = Vec::new();
     let sizes = if args.quick { &SIZES[..2] } else { &SIZES[..] };
     for &size in sizes {
@@ -48,8 +49,8 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if is_sound { 0 } else { NO }))
 }
 
-/// One host a leaf, 2 QPs, 4 KiB, JSQ(2), selective repeat, an acknowledgement for 16 packets, and
-/// the measured flow in its own priority: all defaults but the size.
+/// One host a leaf, 2 QPs, 4 KiB, JSQ(2), DCQCN, selective repeat, an acknowledgement for 16
+/// packets, and the measured flow in its own priority: all defaults but the size and DCQCN.
 fn config(size: u16) -> Result<SimConfig, Failure> {
     let layer = SimLayer {
         fabric: TestbedLayer {
@@ -59,6 +60,8 @@ fn config(size: u16) -> Result<SimConfig, Failure> {
             // 32 MiB a step: with 64 leaves the paper's 2 GiB.
             bytes: Some(Bytes::new(u64::from(size) << 25)),
             iterations: Some(1_000_000),
+            ecn: Some(true),
+            dcqcn: Some(Dcqcn::Paper),
             ..TestbedLayer::default()
         },
         ..SimLayer::default()

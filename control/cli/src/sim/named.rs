@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
-use fabric::experiment::{Cell, EXPERIMENTS, Experiment, Rows, Settings, Trial, rows, works};
+use fabric::experiment::{Cell, EXPERIMENTS, Experiment, Row, Rows, Settings, Trial, rows, works};
 use fabric::sweep;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -97,8 +97,7 @@ pub(super) fn run(args: &SimArgs, name: &str) -> Result<ExitCode, Failure> {
         sweep::run_all(args.jobs(), mine.len(), &watch.stop, |index| {
             let work = works[mine[index]];
             let mut seen = Seen::default();
-            let trial =
-                cells[work.cell].trial(work.seed, &mut |status| watch.look(&mut seen, status));
+            let trial = cells[work.cell].trial(work, &mut |status| watch.look(&mut seen, status));
             if let Ok(Some(trial)) = &trial {
                 watch.ended(&seen, trial.hops);
             }
@@ -207,11 +206,21 @@ pub(super) fn tell(
 }
 
 fn render(experiment: &Experiment, rows: &Rows, partial: bool) -> String {
-    let line = |row: &fabric::experiment::Row| -> Map<String, Value> {
+    // What all experiments have, and what else tells this one's rows from each other.
+    let mut keys: Vec<&str> = vec!["spray", "tie", "spines", "load", "drop", "faults"];
+    for row in rows {
+        for (key, value) in &row.parameters {
+            let differs = |other: &Row| other.parameters.get(key) != Some(value);
+            if key != "packets_per_spine" && !keys.contains(&&**key) && rows.iter().any(differs) {
+                keys.push(key);
+            }
+        }
+    }
+    let line = |row: &Row| -> Map<String, Value> {
         let mut cells = Map::new();
         let parameter = |key: &str| row.parameters.get(key).cloned().unwrap_or(Value::Null);
-        for key in ["spray", "tie", "spines", "load", "drop", "faults"] {
-            cells.insert(key.to_owned(), parameter(key));
+        for key in &keys {
+            cells.insert((*key).to_owned(), parameter(key));
         }
         cells.insert("per spine".to_owned(), parameter("packets_per_spine"));
         cells.insert("trials".to_owned(), json!(row.trials));

@@ -105,7 +105,7 @@ fn read(path: &Path) -> Result<Option<Value>, Failure> {
 
 /// How a row sprays and judges.
 fn way(row: &Row) -> String {
-    let keys = ["by", "spray", "tie", "evidence"];
+    let keys = ["by", "spray", "tie", "evidence", "priority"];
     let words = keys.iter().filter_map(|key| row.get(*key)?.as_str());
     words.collect::<Vec<_>>().join(", ")
 }

@@ -153,7 +153,8 @@ impl Host {
         {
             // Its turn is over, and there is more.
             if self.data_queue.len() > 1 {
-                self.data_queue.rotate_left(1);
+                self.data_queue.pop_front();
+                self.data_queue.push_back(id);
             }
             return Some(emitted);
         }

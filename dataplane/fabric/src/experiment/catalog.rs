@@ -44,7 +44,12 @@ impl Experiment {
                 .for_each(|cell| cell.seeds = seeds);
         }
         for cell in &mut cells {
-            if let Claim::Separable | Claim::Inseparable | Claim::Misses = cell.claim {
+            if let Claim::Separable
+            | Claim::Inseparable
+            | Claim::MissesOnly
+            | Claim::NoFalse
+            | Claim::SomeFalse = cell.claim
+            {
                 cell.calibration = (cell.seeds / 4).max(2);
             }
         }
@@ -332,15 +337,13 @@ fn roc(settings: &Settings) -> Vec<Cell> {
                     faults: 1,
                     ..Setup::new(k, packets, load)
                 };
-                let claimed = match drop >= 0.004 {
-                    true => "perfect from 0.4 % on (Fig. 8)",
-                    false => "not perfect below 0.4 % (Fig. 8)",
-                };
-                let claim = match drop >= 0.004 {
-                    true => Claim::Separable,
-                    false => Claim::Inseparable,
-                };
                 for way in WAYS {
+                    // That nothing less is found is claimed of the paper's way alone.
+                    let (claimed, claim) = match way {
+                        _ if drop >= 0.004 => ("perfect from 0.4 % on (Fig. 8)", Claim::Separable),
+                        Way::Paper => ("not perfect below 0.4 % (Fig. 8)", Claim::Inseparable),
+                        _ => ("perfect where the paper's way is not", Claim::Separable),
+                    };
                     cells.push(cell(way, setup.clone(), claimed, claim, seeds, drop));
                 }
             }
@@ -433,18 +436,21 @@ fn many_faults(settings: &Settings) -> Vec<Cell> {
                 };
                 for way in WAYS {
                     let x = f64::from(faults);
-                    // 2 of 16 links, on 8 spines, is where the paper's testbed misses some (E9):
-                    // copies that are sent again lift the counts of bad links.
-                    let (claimed, claim) = match (k, way) {
-                        (..=8, Way::Paper) if faults >= 2 => {
-                            ("misses appear at 2 of 16 links (App. A)", Claim::Misses)
-                        }
-                        (..=8, _) if faults >= 2 => (
+                    // A pair of leaves has 2k links. Of 16, on 8 spines, the paper's testbed
+                    // misses some when 2 are bad (E9): copies that are sent again lift the counts
+                    // of bad links. Of 64, its simulations miss none when up to 4 are (E8).
+                    let (claimed, claim) = match (k, way, faults) {
+                        (_, _, 1) => ("one bad link, for comparison", Claim::Separable),
+                        (..=8, Way::Paper, _) => (
+                            "from 2 of 16 links on some are missed, none falsely named (App. A)",
+                            Claim::MissesOnly,
+                        ),
+                        (..=8, ..) => (
                             "none is missed where the paper's way misses some",
                             Claim::Separable,
                         ),
                         _ => (
-                            "as with one, up to 4 of 64 links (App. A)",
+                            "accuracy as with one, up to 4 of 64 links (App. A)",
                             Claim::Separable,
                         ),
                     };
@@ -490,50 +496,60 @@ fn known_failures(settings: &Settings) -> Vec<Cell> {
     cells
 }
 
+/// Leaf 0 sends to leaf 1 what is measured, and to leaf 2, which the last spine does not reach, what
+/// is not: the latter leaves that spine to the former. With the measured flow in a queue of its own
+/// that makes no difference; without it does.
 fn overlap(settings: &Settings) -> Vec<Cell> {
-    let (packets, seeds) = if settings.quick {
-        (7_000, 2)
-    } else {
-        (20_000, 20)
-    };
+    let seeds = if settings.quick { 2 } else { 20 };
     let mut cells = Vec::new();
     for drop in drops(settings, &[0.015], &[0.015]) {
         for k in spines(settings, &[8], &[8]) {
             let load = settings.load.unwrap_or(0.97);
+            let packets = p_min(drop);
             // The measured flow alone takes so long at a host's rate.
-            let bytes = packets * u64::from(k - 1) * 4096;
+            let bytes = packets * u64::from(k) * 4096;
             let alone_us = bytes * 8 / 100_000;
+            let of = |at_us, bytes| Other { at_us, bytes };
             for (x, timeline, other) in [
-                (
-                    1.0,
-                    "short inside",
-                    Other {
-                        at_us: alone_us / 4,
-                        bytes: bytes / 8,
-                    },
-                ),
-                (2.0, "from the start", Other { at_us: 0, bytes }),
-                (
-                    3.0,
-                    "late, and beyond its end",
-                    Other {
-                        at_us: alone_us * 3 / 4,
-                        bytes,
-                    },
-                ),
+                (1.0, "short inside", of(alone_us / 4, bytes / 8)),
+                (2.0, "from the start", of(0, bytes)),
+                (3.0, "late, and beyond its end", of(alone_us * 3 / 4, bytes)),
             ] {
-                let setup = Setup {
-                    drop,
-                    faults: 1,
-                    disabled: 1,
-                    other: Some(other),
-                    ..Setup::new(k, packets, load)
-                };
-                let claimed =
-                    "no false positives with the measured flow in its own priority (Fig. 10a)";
-                for way in WAYS {
-                    let mut cell = cell(way, setup.clone(), claimed, Claim::Separable, seeds, x);
-                    cell.parameters.insert("timeline".into(), json!(timeline));
+                for (way, has_priority) in WAYS.iter().flat_map(|&w| [(w, true), (w, false)]) {
+                    let setup = Setup {
+                        drop,
+                        faults: 1,
+                        is_uneven: true,
+                        has_priority,
+                        other: Some(other),
+                        ..Setup::new(k, packets, load)
+                    };
+                    let (claimed, claim) = match (has_priority, way) {
+                        (true, _) => (
+                            "no false positives with priority (Fig. 10a)",
+                            Claim::NoFalse,
+                        ),
+                        (false, Way::LikeForLike) => (
+                            "none by what was sent, with priority or without",
+                            Claim::NoFalse,
+                        ),
+                        (false, _) => (
+                            "false positives without priority (Fig. 3, 10a)",
+                            Claim::SomeFalse,
+                        ),
+                    };
+                    let mut cell = cell(way, setup, claimed, claim, seeds, x);
+                    if !has_priority {
+                        cell.series += ", no priority";
+                    }
+                    let parameters = &mut cell.parameters;
+                    parameters.insert("timeline".into(), json!(timeline));
+                    let word = if has_priority {
+                        "with priority"
+                    } else {
+                        "without"
+                    };
+                    parameters.insert("priority".into(), json!(word));
                     cells.push(cell);
                 }
             }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::build::SimError;
 use crate::engine::{Engine, Status};
+use crate::plan::Plan;
 use crate::report::Ending;
 
 /// Rate of a host's link.
@@ -68,9 +69,15 @@ pub(crate) struct Setup {
     /// So many uplinks of leaf 0, the last ones, are known failures.
     pub(crate) disabled: u16,
     pub(crate) other: Option<Other>,
+    /// The other traffic goes to other leaves, which the last spine does not reach: it leaves that
+    /// spine to the measured flow.
+    pub(crate) is_uneven: bool,
+    /// Whether the measured flow has a queue of its own, as switches have it. Without, all traffic
+    /// shares it.
+    pub(crate) has_priority: bool,
     /// What a path's deficit is counted against: lambda, or what was sent over it.
     pub(crate) evidence: Evidence,
-    /// The packets come as so many flows, one after another.
+    /// The packets come as so many flows, each once the window of the one before is settled.
     pub(crate) parts: u32,
     /// Queues mark congestion, and hosts heed it so.
     pub(crate) dcqcn: Option<Dcqcn>,
@@ -94,6 +101,8 @@ impl Setup {
             faults: 0,
             disabled: 0,
             other: None,
+            is_uneven: false,
+            has_priority: true,
             evidence: Evidence::ReceiveOnly,
             parts: 1,
             dcqcn: None,
@@ -115,15 +124,20 @@ impl Setup {
         let faults: Vec<String> = (0..self.faults)
             .map(|spine| format!("leaf{}>spine{spine}:drop={}", self.bad_leaf(), self.drop))
             .collect();
-        let disabled: Vec<String> = (self.spines - self.disabled..self.spines)
+        let mut disabled: Vec<String> = (self.spines - self.disabled..self.spines)
             .map(|spine| format!("leaf0-spine{spine}"))
             .collect();
+        if self.is_uneven {
+            disabled.push(format!("leaf2-spine{}", self.spines - 1));
+        }
         let read = |texts: &[String]| FaultList::read(texts.iter().map(String::as_str));
         let wrong = |error: config::fault::FaultError| {
             config::ConfigError::new("faults", error.to_string())
         };
         let testbed = TestbedConfig {
             leaves: match self.senders {
+                // Leaf 0 sends to leaf 1, and to leaf 2 what is not measured.
+                0 if self.is_uneven => 4,
                 0 => self.spines.max(2),
                 senders => senders + 1,
             },
@@ -136,7 +150,6 @@ impl Setup {
                 _ => Workload::Incast,
             },
             bytes: Bytes::new(self.packets_per_spine * usable * MTU / u64::from(self.parts)),
-            iterations: self.parts,
             qps: 1,
             ecn: self.dcqcn.is_some(),
             dcqcn: self.dcqcn,
@@ -154,7 +167,10 @@ impl Setup {
         };
         let other = self.other.map(|other| {
             let traffic = Traffic {
-                workload: Workload::Pairs,
+                workload: match self.is_uneven {
+                    true => Workload::Permutation,
+                    false => Workload::Pairs,
+                },
                 bytes: Bytes::new(other.bytes),
                 qps: 1,
                 iterations: 1,
@@ -164,16 +180,19 @@ impl Setup {
         });
         let mut changes: Vec<(Time, Change)> = other.into_iter().collect();
         let mut testbed = testbed;
-        if !self.is_announced {
-            // The same flows, of which no switch is told.
+        if !self.is_announced || self.parts > 1 {
+            // The same flows as changes: switches are not told of them, or they come one by one.
             let traffic = Traffic {
                 workload: testbed.workload,
                 bytes: testbed.bytes,
                 qps: 1,
-                iterations: self.parts,
-                announced: false,
+                iterations: 1,
+                announced: self.is_announced,
             };
-            changes.insert(0, (Time::new(0), Change::Start(traffic)));
+            let every_ns = self.part_ns(&testbed);
+            let starts = (0..u64::from(self.parts)).map(|part| Time::new(part * every_ns));
+            changes.extend(starts.map(|at| (at, Change::Start(traffic))));
+            changes.sort_by_key(|(time, _)| time.nanos());
             testbed.workload = Workload::Idle;
             debug_assert!(
                 testbed.announce == Announce::Host,
@@ -182,7 +201,7 @@ impl Setup {
         }
         Ok(SimConfig {
             slice: match self.senders {
-                0 => vec![LeafId(0), LeafId(1)],
+                0 if !self.is_uneven => vec![LeafId(0), LeafId(1)],
                 _ => Vec::new(),
             },
             changes,
@@ -190,12 +209,26 @@ impl Setup {
         })
     }
 
+    /// From one of the flows to the next: a leaf measures one once the last is settled.
+    fn part_ns(&self, testbed: &TestbedConfig) -> u64 {
+        let settle_ns = Plan { config: testbed }.settle_ns();
+        // Half as much again as the bytes take on the host's link: headers, losses, the way.
+        let sent_ns = testbed.bytes.bytes() * 12_000_000_000 / HOST_BPS;
+        2 * settle_ns + sent_ns
+    }
+
+    /// One trial. The sensitivity is fixed with priority (`is_calibration`) also for rows without.
     pub(crate) fn run(
         &self,
         seed: u64,
+        is_calibration: bool,
         watch: &mut dyn FnMut(&Status) -> Option<Ending>,
     ) -> Result<Option<Trial>, SimError> {
-        let Some(engine) = run(&self.config(seed)?, watch)? else {
+        let mut engine = Engine::new(&self.config(seed)?)?;
+        if !self.has_priority && !is_calibration {
+            engine.forgo_priority();
+        }
+        let Some(engine) = run_engine(engine, watch) else {
             return Ok(None);
         };
         let account = engine.account();
@@ -251,20 +284,33 @@ pub(super) fn run(
     config: &SimConfig,
     watch: &mut dyn FnMut(&Status) -> Option<Ending>,
 ) -> Result<Option<Engine>, SimError> {
-    let mut engine = Engine::new(config)?;
+    Ok(run_engine(Engine::new(config)?, watch))
+}
+
+/// The same of an engine that was built.
+fn run_engine(
+    mut engine: Engine,
+    watch: &mut dyn FnMut(&Status) -> Option<Ending>,
+) -> Option<Engine> {
     if engine.run(watch) != Ending::Done {
-        return Ok(None);
+        return None;
     }
     engine.end();
+    demand_conservation(&engine);
+    Some(engine)
+}
+
+/// What is not accounted for ends the command.
+pub(super) fn demand_conservation(engine: &Engine) {
     let account = engine.account();
     let is_conserved = account.links_conserved
         && account.leaked == 0
         && account.host_errors == 0
         && account.switches.iter().all(|(_, _, holds)| *holds);
+    let config = &engine.config;
     let seed = config.testbed.seed;
     assert!(
         is_conserved,
         "packets are unaccounted for, seed {seed} of {config:?}: {account:?}"
     );
-    Ok(Some(engine))
 }

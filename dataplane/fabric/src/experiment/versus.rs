@@ -7,7 +7,7 @@
 //! and three at least. The rule is FlowPulse's idea: a path is bad whose count in a window lies more
 //! than one percent below its share.
 
-use config::{PathTest, SimConfig, TestbedConfig, Tie};
+use config::{Bytes, PathTest, SimConfig, TestbedConfig, Tie};
 use detector::{LeafId, Link, SpineId};
 use rand_core::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::catalog::{drops, plain, spines};
 use super::claim::Claim;
-use super::trial::{Trial, run};
+use super::trial::{Trial, demand_conservation, run};
 use super::two_faults::all_to_all;
 use super::{Cell, Kind, Settings};
 use crate::build::SimError;
@@ -30,6 +30,11 @@ const VOTES_MIN: u32 = 3;
 const PROBING_S: u32 = 600;
 /// Loss rate of healthy links: what the detector tolerates.
 const HEALTHY: f64 = detector::rules::DEFAULT_P0;
+/// Bytes of a queue. A leaf opens its next window once the one before is settled, and what that takes
+/// grows with the queues: with 10 MiB the sequential test's short windows would see little of a flow.
+const QUEUE_BYTES: u64 = 1 << 20;
+/// Hops between two looks at what is named: 0.2 ms of a fabric of 8 x 8.
+const HOPS_PER_LOOK: u64 = 20_000;
 /// The rule's percent.
 const IMBALANCE: f64 = 0.01;
 
@@ -118,14 +123,19 @@ impl Versus {
                 By::Sequential => PathTest::Sequential,
                 _ => PathTest::Fixed,
             },
+            queue_limit: Bytes::new(QUEUE_BYTES),
             ..all_to_all(self.k, &[link], self.drop, self.tie, seed)?
         };
-        let Some(mut engine) = run(&SimConfig::of(config), watch)? else {
-            return Ok(None);
+        let config = SimConfig::of(config);
+        let ran = match self.by {
+            By::OnePercent => run(&config, watch)?.map(|engine| {
+                let figures = by_percent(&engine, link);
+                (engine, figures)
+            }),
+            _ => by_tests(&config, link, watch)?,
         };
-        let figures = match self.by {
-            By::OnePercent => by_percent(&engine, link),
-            _ => by_tests(&mut engine, link),
+        let Some((engine, figures)) = ran else {
+            return Ok(None);
         };
         Ok(Some(Trial {
             hops: engine.hops(),
@@ -178,21 +188,59 @@ impl Versus {
     }
 }
 
+/// An engine that has run, and the figures of the trial.
+type Ran = Option<(Engine, Vec<f64>)>;
+
 /// Named, seconds since the first measured packet, packets of the evidence, links named wrongly.
-fn by_tests(engine: &mut Engine, link: Link) -> Vec<f64> {
-    let found = engine.core.locate();
-    let wrong = found.convicted.iter().filter(|c| c.link != link).count();
-    let Some(named) = found.convicted.iter().find(|c| c.link == link) else {
-        return vec![0.0, 0.0, 0.0, wrong as f64];
+fn by_tests(
+    config: &SimConfig,
+    link: Link,
+    watch: &mut dyn FnMut(&Status) -> Option<Ending>,
+) -> Result<Ran, SimError> {
+    let mut engine = Engine::new(config)?;
+    let mut named = None;
+    loop {
+        let goes_on = engine.run_hops(HOPS_PER_LOOK);
+        if watch(&engine.status()).is_some() {
+            return Ok(None);
+        }
+        if !goes_on {
+            engine.end();
+        }
+        if named.is_none() {
+            let now_ns = engine.status().now_ns;
+            let found = engine.core.locate();
+            let found = found.convicted.iter().find(|c| c.link == link);
+            named = found.map(|found| (now_ns, found.packets));
+        }
+        if !goes_on {
+            break;
+        }
+    }
+    demand_conservation(&engine);
+    let wrong = engine.core.locate();
+    let wrong = wrong.convicted.iter().filter(|c| c.link != link).count() as f64;
+    let figures = match named {
+        None => vec![0.0, 0.0, 0.0, wrong],
+        Some((now_ns, packets)) => {
+            let ns = now_ns.saturating_sub(begun_ns(&engine));
+            vec![1.0, ns as f64 / 1e9, packets as f64, wrong]
+        }
     };
-    let ns = named.at_ns.0.saturating_sub(named.first_marked_ns.0);
-    vec![1.0, ns as f64 / 1e9, named.packets as f64, wrong as f64]
+    Ok(Some((engine, figures)))
+}
+
+/// When the first packet was measured.
+fn begun_ns(engine: &Engine) -> u64 {
+    let verdicts = engine.core().verdicts().iter();
+    let begun = verdicts.map(|v| v.window.first_marked_ns.0).min();
+    begun.unwrap_or(0)
 }
 
 /// The same by the rule: the first path over the link that it calls bad, and all others that it did.
 fn by_percent(engine: &Engine, link: Link) -> Vec<f64> {
     let verdicts = engine.core().verdicts();
-    let begun = verdicts.iter().map(|v| v.window.first_marked_ns.0).min();
+    let begun_ns = begun_ns(engine);
     let mut figures = vec![0.0; 4];
     for verdict in verdicts {
         let window = &verdict.window;
@@ -203,7 +251,7 @@ fn by_percent(engine: &Engine, link: Link) -> Vec<f64> {
             if (window.src, spine) != (link.leaf(), link.spine()) {
                 figures[3] += 1.0;
             } else if figures[0] == 0.0 {
-                let ns = window.closed_ns.0.saturating_sub(begun.unwrap_or(0));
+                let ns = window.closed_ns.0.saturating_sub(begun_ns);
                 (figures[0], figures[1]) = (1.0, ns as f64 / 1e9);
                 figures[2] = window.counts.iter().sum::<u64>() as f64;
             }
