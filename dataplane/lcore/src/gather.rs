@@ -2,8 +2,8 @@
 //! are enough of them for it.
 //!
 //! A call to a driver costs as much for one packet as for many, and what a full receive burst brings
-//! is spread over all uplinks. So as long as bursts come full, a port waits for [`ENOUGH`] packets
-//! or for its turn, which it has every [`TURNS`] rounds; an lcore that keeps up serves every port
+//! is spread over all uplinks. So as long as bursts come full, a port waits for `ENOUGH` packets
+//! or for its turn, which it has every `TURNS` rounds; an lcore that keeps up serves every port
 //! in every round. What waits is in the port's queues, where JSQ and priorities see it.
 
 use pipeline::Nanos;
@@ -13,7 +13,7 @@ const ENOUGH: u32 = 16;
 /// A port is served every so many rounds at least.
 const TURNS: u32 = 4;
 /// A round that took longer is no reason to wait for more of them: a packet is not kept back for
-/// longer than [`TURNS`] of these.
+/// longer than `TURNS` of these.
 const ROUND_NS_MAX: u64 = 2_000;
 
 /// Whose turn it is.

@@ -1,6 +1,6 @@
 //! Packets that end in the switch: announcements of hosts, messages of other switches.
 //!
-//! [`crate::forward`] hands them over when it has found that they are addressed to the switch and,
+//! `crate::forward` hands them over when it has found that they are addressed to the switch and,
 //! from a host, that their sender is no other's.
 
 use packet::message::{FLAG_COUNTS, FLAG_SWITCH, Message, MessageKind};

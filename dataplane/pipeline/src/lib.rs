@@ -9,7 +9,7 @@
 //! * [`Switch::set_link`] and [`Switch::apply`] for what the world and control change.
 //!
 //! Packets are opaque owned [`Token`]s. What leaves other than through `egress` goes to the
-//! driver's [`Sink`], each drop with its [`DropReason`]. [`forward`] is a packet's way, top to
+//! driver's [`Sink`], each drop with its [`DropReason`]. `forward` is a packet's way, top to
 //! bottom.
 
 pub mod announced;

@@ -1,6 +1,6 @@
 //! The switch: its state, what leaves it, and what time, control and links do to it.
 //!
-//! [`crate::forward`] is the other half: what happens to a packet that arrives. [`crate::speak`] is
+//! `crate::forward` is the other half: what happens to a packet that arrives. `crate::speak` is
 //! what the switch itself sends.
 
 use packet::MacAddr;
