@@ -1,5 +1,5 @@
 //! Captures of a running switch: what lcores copy ([`tap`]), which packets ([`filter`]), how they are
-//! written ([`pcapng`]), and the conversation with `spraycheck capture` ([`serve`]).
+//! written ([`pcapng`]), and the conversation with `spraycheck capture` (`serve`).
 //!
 //! Control passes bytes on and never looks into them: what a filter needs is read on the lcore.
 
