@@ -4,11 +4,16 @@
 //! their own; results are read as JSON.
 
 mod capture;
+mod docs;
+mod life;
+mod metrics;
 mod namespaces;
+mod netns_fabric;
 mod oracle;
 mod replay;
 mod rnic;
 mod run;
+mod service;
 mod show;
 mod sim;
 mod testbed;

@@ -29,7 +29,7 @@ pub enum Error {
     /// Hugepages were demanded and there are too few.
     #[error(
         "not enough free hugepages: need {need_mib} MiB, have {free_mib} MiB; reserve them \
-         (`sysctl -w vm.nr_hugepages=N`), stop what holds them, or choose memory without hugepages"
+         (`scripts/hugepages MIB`), stop what holds them, or choose memory without hugepages"
     )]
     Hugepages {
         /// What the configuration asks for.

@@ -18,12 +18,16 @@ use pipeline::report::Command;
 
 use crate::capture::serve::Captures;
 use crate::core::{Core, Test};
+use crate::metrics::{Findings, Found};
+use crate::operate::Links;
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
 use crate::socket;
 
 /// How often the rings are read.
 const ROUND: Duration = Duration::from_millis(1);
+/// What was found is written down for metrics every so many rounds.
+const FINDINGS_ROUNDS: u32 = 1000;
 /// The failed-paths bitmaps are read every so many rounds.
 const BITMAP_ROUNDS: u32 = 100;
 /// The masks of available and covered destinations are reset this often (paper 3.4), in the
@@ -83,6 +87,10 @@ pub struct Shared {
     pub lcores: Arc<Vec<LcoreStatus>>,
     /// What devices count beside their ports: name of the device, of the counter, and its reader.
     pub devices: Devices,
+    /// What control has found, for metrics.
+    pub findings: Arc<Findings>,
+    /// The links, for what is changed while switches run.
+    pub links: Arc<Links>,
 }
 
 impl Shared {
@@ -103,6 +111,8 @@ impl Shared {
             status: Arc::default(),
             lcores: Arc::new((0..lcores).map(|_| LcoreStatus::default()).collect()),
             devices: Devices::default(),
+            findings: Arc::default(),
+            links: Arc::default(),
         }
     }
 
@@ -124,12 +134,28 @@ pub struct State {
     /// Commands that a full ring refused.
     pub commands_refused: u64,
     bitmap_at: u32,
+    findings_at: u32,
     /// Paths that the data planes hold for failed: (destination switch, source leaf, spine).
     pub failed_paths: Vec<(usize, usize, usize)>,
     pub(crate) captures: Captures,
 }
 
 impl State {
+    /// Nothing heard yet.
+    pub(crate) fn new(config: ControlConfig, shared: Shared) -> State {
+        State {
+            core: Core::with_test(config.rules, config.test),
+            reset_at_ns: RESET_NS,
+            commands_refused: 0,
+            bitmap_at: 0,
+            findings_at: 0,
+            failed_paths: Vec::new(),
+            captures: Captures::default(),
+            config,
+            shared,
+        }
+    }
+
     /// One round: all reports that wait, then what time alone causes.
     pub fn round(&mut self) {
         while let Some(report) = self.shared.seam.reports.pop() {
@@ -149,6 +175,11 @@ impl State {
             self.read_bitmaps();
             self.captures.sweep();
         }
+        self.findings_at += 1;
+        if self.findings_at >= FINDINGS_ROUNDS {
+            self.findings_at = 0;
+            self.write_findings();
+        }
         let now_ns = self.shared.status.now_ns.load(Ordering::Relaxed);
         if now_ns >= self.reset_at_ns {
             self.reset_at_ns = now_ns + RESET_NS;
@@ -157,6 +188,26 @@ impl State {
                 self.send(part as u16, Command::ResetMasks);
             }
         }
+    }
+
+    fn write_findings(&mut self) {
+        let located = self.core.locate();
+        let convicted = located.convicted.iter();
+        let convicted = convicted.map(|c| (c.link.to_string(), "convicted", c.drop_rate));
+        let suspects = located.suspects.iter();
+        let suspects = suspects.map(|s| (s.link.to_string(), "suspect", s.drop_rate));
+        let counters = self.core.counters();
+        self.shared.findings.set(Found {
+            windows: counters.ended,
+            tests: vec![
+                ("healthy", counters.healthy),
+                ("failed", counters.failed),
+                ("void", counters.void),
+                ("abstained", counters.abstained),
+            ],
+            links: convicted.chain(suspects).collect(),
+            commands_refused: self.commands_refused,
+        });
     }
 
     /// Reads the failed-paths bitmap of every switch (paper 4); what is new goes to the log. The
@@ -183,7 +234,7 @@ impl State {
         self.failed_paths = failed;
     }
 
-    fn send(&mut self, switch: u16, command: Command) {
+    pub(crate) fn send(&mut self, switch: u16, command: Command) {
         if self
             .shared
             .seam
@@ -216,16 +267,7 @@ impl Control {
         let listener = config.socket.as_deref().map(socket::bind).transpose()?;
         let stop = Arc::new(AtomicBool::new(false));
         let stop_seen = Arc::clone(&stop);
-        let state = move || State {
-            core: Core::with_test(config.rules, config.test),
-            reset_at_ns: RESET_NS,
-            commands_refused: 0,
-            bitmap_at: 0,
-            failed_paths: Vec::new(),
-            captures: Captures::default(),
-            config,
-            shared,
-        };
+        let state = move || State::new(config, shared);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -191,6 +191,10 @@ pub struct LcoreStatus {
     pub busy_rounds: AtomicU64,
     /// Its time, in nanoseconds.
     pub now_ns: AtomicU64,
+    /// Nanoseconds in rounds that moved a packet.
+    pub busy_ns: AtomicU64,
+    /// Nanoseconds in all other rounds.
+    pub idle_ns: AtomicU64,
     /// Flows completed or failed so far, of the testbed's own hosts.
     pub flows_ended: AtomicU64,
     /// It has been told to stop.

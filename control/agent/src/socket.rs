@@ -17,6 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::capture::serve::{self as capture, CaptureRequest};
 use crate::control::State;
+use crate::operate;
 use crate::show;
 
 /// Longest request, in bytes.
@@ -134,8 +135,11 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
                     return capture::serve(request, reader, writer, state).await;
                 }
                 Ok(Request::Show(what)) => show(&what, &mut state.borrow_mut()),
-                Err(error) => json!({
-                    "error": format!("no request: {error}; send {{\"show\": \"ports\"}}")
+                // What changes something knows its own requests.
+                Err(error) => operate::reply(&line, &mut state.borrow_mut()).unwrap_or_else(|| {
+                    json!({
+                        "error": format!("no request: {error}; send {{\"show\": \"ports\"}}")
+                    })
                 }),
             }
         };

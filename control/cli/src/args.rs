@@ -2,6 +2,7 @@
 
 mod bench;
 mod capture;
+mod operate;
 mod sim;
 mod testbed;
 mod trials;
@@ -12,6 +13,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use capture::CaptureArgs;
+pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
@@ -50,10 +52,20 @@ pub(crate) enum Command {
     Calibrate(CalibrateArgs),
     /// Validate configurations and print them resolved
     Check(CheckArgs),
+    /// Write the configurations of all switches of a fabric, and the hosts' addresses
+    Generate(GenerateArgs),
+    /// Say what this machine has and lacks for DPDK, and what to do
+    Doctor(DoctorArgs),
+    /// Print the completions of a shell
+    Completion(CompletionArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
+    /// Make links of a running switch lose packets, and mend them
+    Fault(FaultArgs),
+    /// Change a running switch
+    Set(SetArgs),
 }
 
 /// Run the switches of configurations on their devices until they are told to stop.
@@ -116,19 +128,66 @@ fn port_and_file(text: &str) -> Result<(String, PathBuf), String> {
     }
 }
 
-/// Validate configurations of switches and testbeds; print them resolved, with the EAL line.
+/// Validate configurations of switches, fabrics and testbeds; print them resolved, with the EAL line.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   spraycheck check docs/examples/leaf0.toml
-  spraycheck check --together leaf0.toml spine0.toml")]
+  spraycheck check docs/examples/fabric.toml
+  spraycheck check --together leaf0.toml spine0.toml
+  spraycheck check --fabric leaf0.toml leaf1.toml spine0.toml")]
 pub(crate) struct CheckArgs {
     /// Check switches against each other as well, as if they ran in one process
     #[arg(long)]
     pub(crate) together: bool,
+    /// Check the switches of a whole fabric against each other, wherever each runs
+    #[arg(long)]
+    pub(crate) fabric: bool,
     /// Configurations
     #[arg(required = true, value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
+}
+
+/// Write the configuration of every switch of a fabric's file, and the addresses of its hosts.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck generate docs/examples/fabric.toml --out fabric/
+  spraycheck switch --config fabric/leaf0.toml")]
+pub(crate) struct GenerateArgs {
+    /// The fabric's file; docs/examples/fabric.toml explains every key
+    #[arg(value_name = "FABRIC.toml")]
+    pub(crate) fabric: PathBuf,
+    /// Folder for the files; those of the same names are replaced
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+}
+
+/// Say what this machine has and lacks for DPDK, or for some switches, and what to do about each.
+/// Exit status 1 if a switch would not start.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck doctor
+  spraycheck doctor --config docs/examples/leaf0.toml --json -")]
+pub(crate) struct DoctorArgs {
+    /// Configuration of a switch whose devices, memory and CPUs are looked for; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Vec<PathBuf>,
+    /// Write the findings as JSON (- for standard output)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+}
+
+/// Print the completions of a shell, for its folder of completions.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck completion bash > /etc/bash_completion.d/spraycheck
+  spraycheck completion zsh > ~/.zfunc/_spraycheck")]
+pub(crate) struct CompletionArgs {
+    /// Which shell
+    pub(crate) shell: clap_complete::Shell,
 }
 
 /// What `show` can ask for.

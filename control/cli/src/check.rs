@@ -8,7 +8,22 @@ use crate::failure::{Failure, USAGE};
 use crate::output;
 
 pub(crate) fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    files(&args.files, args.together)
+    let code = files(&args.files, args.together)?;
+    if args.fabric && code == ExitCode::SUCCESS {
+        fabric(&args.files)?;
+    }
+    Ok(code)
+}
+
+/// Checks switches against each other as a whole fabric, wherever each of them runs.
+pub(crate) fn fabric(files: &[PathBuf]) -> Result<(), Failure> {
+    let specs: Result<Vec<_>, _> = files
+        .iter()
+        .map(|file| config::SwitchSpec::read(file))
+        .collect();
+    let specs = specs?;
+    let specs: Vec<&config::SwitchSpec> = specs.iter().collect();
+    Ok(config::agree::complete(&specs, files)?)
 }
 
 /// Checks and prints each of `files`; switches `together` against each other as well.
@@ -24,7 +39,9 @@ pub(crate) fn files(files: &[PathBuf], together: bool) -> Result<ExitCode, Failu
         }
     }
     if wrong == 0 && together {
-        config::SwitchSet::read(files)?;
+        let set = config::SwitchSet::read(files)?;
+        let specs: Vec<&config::SwitchSpec> = set.switches.iter().collect();
+        config::agree::pairwise(&specs, files)?;
     }
     match wrong {
         0 => Ok(ExitCode::SUCCESS),
@@ -74,6 +91,7 @@ mod tests {
             run(&CheckArgs {
                 files,
                 together: false,
+                fabric: false,
             })
             .unwrap()
         };

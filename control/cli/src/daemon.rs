@@ -4,7 +4,7 @@
 //! then ends with what it has found so far. A second signal, or a daemon that does not end, kills
 //! it. If this command is killed itself, the daemon ends at its next line: nobody reads it.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
@@ -59,11 +59,29 @@ pub(crate) fn run(
     let lines = child.stdout.take().map(lines_of);
     let mut running = Running {
         child,
+        // A terminal that hangs up ends what was started from it; others ask for a new look.
+        reloads: command == "switch" && !std::io::stdin().is_terminal(),
         deadline: limit.map(|limit| Instant::now() + limit),
     };
     match lines {
         Some(lines) => running.listen(&lines, &mut signals),
         None => Err(Failure::new(NO, format!("{NAME} has no standard output"))),
+    }
+}
+
+/// What the daemon says of itself: its release and DPDK's.
+///
+/// # Errors
+/// Why it cannot be asked.
+pub(crate) fn version() -> Result<String, String> {
+    let path = find().map_err(|failure| failure.message)?;
+    let output = Command::new(&path).arg("--version").output();
+    let output = output.map_err(|error| format!("cannot start {}: {error}", path.display()))?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
+    if output.status.success() {
+        Ok(text(&output.stdout))
+    } else {
+        Err(format!("{}: {}", path.display(), text(&output.stderr)))
     }
 }
 
@@ -113,6 +131,8 @@ fn lines_of(stdout: ChildStdout) -> Receiver<String> {
 /// A started daemon; killed when dropped, if it is still there.
 struct Running {
     child: Child,
+    /// Whether SIGHUP is passed on, for the daemon to read its files again.
+    reloads: bool,
     deadline: Option<Instant>,
 }
 
@@ -146,6 +166,10 @@ impl Running {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             for signal in signals.pending() {
+                if signal == SIGHUP && self.reloads {
+                    self.pass_on(Signal::HUP);
+                    continue;
+                }
                 if is_told {
                     self.kill();
                     return Err(Failure::new(
@@ -197,12 +221,16 @@ impl Running {
         } else {
             Signal::TERM
         };
+        self.pass_on(signal);
+        self.deadline = Some(Instant::now() + GRACE);
+    }
+
+    fn pass_on(&self, signal: Signal) {
         let id = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         // The child is not waited for yet, so the number is still its own.
         if let Some(id) = id {
             let _ = kill_process(id, signal);
         }
-        self.deadline = Some(Instant::now() + GRACE);
     }
 
     /// Waits for a daemon that has said all.

@@ -10,11 +10,17 @@ mod bench;
 mod calibrate;
 mod capture;
 mod check;
+mod completion;
 mod daemon;
+mod doctor;
 mod failure;
+mod generate;
+mod machine;
 mod number;
+mod operate;
 mod output;
 mod pmin;
+mod preflight;
 mod progress;
 mod replay;
 mod report;
@@ -41,8 +47,13 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(args),
         Command::Calibrate(args) => calibrate::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Completion(args) => completion::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Capture(args) => capture::run(&args),
+        Command::Fault(args) => operate::fault(&args),
+        Command::Set(args) => operate::set(&args),
     };
     match result {
         Ok(code) => code,

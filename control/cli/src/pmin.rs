@@ -122,6 +122,7 @@ mod tests {
             trials: 2,
             spines: vec![8],
             only: Some("lose nothing".to_owned()),
+            rates: vec![0.005],
             quiet_packets: 0,
             paper_trials: 0,
         };

@@ -30,7 +30,22 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
         Some(socket) => socket.clone(),
         None => sockets::running()?,
     };
-    let line = ask(&socket, &args.what)?;
+    answer(
+        &socket,
+        &args.what,
+        &json!({ "show": args.what }),
+        args.json.as_deref(),
+    )
+}
+
+/// Asks and prints the rows that come back, as a table or as JSON.
+pub(crate) fn answer(
+    socket: &Path,
+    what: &str,
+    request: &Value,
+    json: Option<&Path>,
+) -> Result<ExitCode, Failure> {
+    let line = ask(socket, request)?;
     let wrong = |why: &str| {
         Failure::new(
             NO,
@@ -39,9 +54,9 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
     };
     match serde_json::from_str(&line).map_err(|error| wrong(&error.to_string()))? {
         Reply::Error { error } => return Err(Failure::new(NO, error)),
-        Reply::Rows { rows } => match &args.json {
+        Reply::Rows { rows } => match json {
             Some(path) => {
-                output::write_json(path, &json!({ "show": args.what, "rows": rows }))?;
+                output::write_json(path, &json!({ "show": what, "rows": rows }))?;
             }
             None => output::print(&table::render(&rows))?,
         },
@@ -50,7 +65,7 @@ pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
 }
 
 /// One line asks, one line answers.
-fn ask(socket: &Path, what: &str) -> Result<String, Failure> {
+fn ask(socket: &Path, request: &Value) -> Result<String, Failure> {
     let lacks = |what: &str, error: std::io::Error| {
         let socket = socket.display();
         let cure = "is a testbed or switch running that was started with this --socket?";
@@ -61,7 +76,7 @@ fn ask(socket: &Path, what: &str) -> Result<String, Failure> {
         .set_read_timeout(Some(PATIENCE))
         .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
     timeouts.map_err(|error| lacks("cannot use", error))?;
-    let request = format!("{}\n", json!({ "show": what }));
+    let request = format!("{request}\n");
     stream
         .write_all(request.as_bytes())
         .map_err(|error| lacks("cannot ask", error))?;
@@ -88,7 +103,7 @@ mod tests {
     fn a_socket_is_asked() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
-        let failure = ask(&socket, "ports").unwrap_err();
+        let failure = ask(&socket, &json!({ "show": "ports" })).unwrap_err();
         assert_eq!(failure.code, ENVIRONMENT, "{failure}");
         let listener = UnixListener::bind(&socket).unwrap();
         let server = std::thread::spawn(move || {
@@ -102,7 +117,7 @@ mod tests {
                 .unwrap();
             line
         });
-        let answer = ask(&socket, "ports").unwrap();
+        let answer = ask(&socket, &json!({ "show": "ports" })).unwrap();
         assert_eq!(answer, "{\"show\":\"ports\",\"rows\":[]}\n");
         assert_eq!(server.join().unwrap(), "{\"show\":\"ports\"}\n");
     }

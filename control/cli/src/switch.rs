@@ -7,14 +7,14 @@ use config::{SwitchRequest, SwitchSet};
 
 use crate::args::SwitchArgs;
 use crate::failure::Failure;
-use crate::{check, daemon, replay, sockets};
+use crate::{check, daemon, preflight, replay, sockets};
 
 pub(crate) fn run(args: SwitchArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return check::files(&args.config, true);
     }
-    // What the files get wrong is told before anything starts.
-    SwitchSet::read(&args.config)?;
+    // What the files get wrong is told before anything starts, and then what the machine lacks.
+    preflight::check(&SwitchSet::read(&args.config)?)?;
     let absolute = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let request = SwitchRequest {
         config_paths: args.config.iter().map(|path| absolute(path)).collect(),

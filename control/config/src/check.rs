@@ -8,13 +8,17 @@ use pipeline::{EcnConfig, GatewayConfig, Mark, NextHop, Peer, PortKind, Role};
 use crate::choice::{Spray, Tie};
 use crate::document;
 use crate::error::ConfigError;
+use crate::fabric_file::FabricFile;
 use crate::quantity::{Bytes, Rate, Time};
 use crate::switch_file::{Device, EalSpec, Memory, SwitchSpec};
 use crate::testbed::{TestbedConfig, TestbedFile, TestbedLayer};
 
-/// Checks `text`, the content of `path`, as what it is: a switch's file (it has a role or ports)
-/// or a testbed's. Returns the resolved form for people.
+/// Checks `text`, the content of `path`, as what it is: a fabric's file (it has links or addressing), a
+/// switch's (it has a role or ports) or a testbed's. Returns the resolved form for people.
 pub fn check(path: &Path, text: &str) -> Result<String, ConfigError> {
+    if FabricFile::is_one(text) {
+        return FabricFile::parse(path, text).map(|file| fabric(&file));
+    }
     if document::has_any(text, &["role", "port", "route", "eal"]) {
         return SwitchSpec::parse(path, text).map(|spec| switch(&spec));
     }
@@ -101,6 +105,68 @@ pub fn testbed(config: &TestbedConfig) -> String {
         "eal",
         "--file-prefix=spraycheck-<pid> --no-pci (memory auto: hugepages if enough are free)",
     );
+    lines.0
+}
+
+/// A fabric: its hosts and cables, and the EAL line of each switch.
+pub fn fabric(file: &FabricFile) -> String {
+    let mut lines = Lines(String::new());
+    let is_leaf = |switch: &&crate::fabric_file::GeneratedSwitch| {
+        matches!(switch.spec.config.role, Role::Leaf(_))
+    };
+    let leaves = file.switches.iter().filter(is_leaf).count();
+    let size = format!(
+        "{leaves} leaves x {} spines, {} hosts, packets to {} bytes",
+        file.switches.len() - leaves,
+        file.hosts.len(),
+        file.mtu
+    );
+    lines.add("fabric", size);
+    lines.add("prefixes", file.prefixes.join(", "));
+    for host in &file.hosts {
+        let addresses: Vec<String> = host
+            .addresses
+            .iter()
+            .map(|address| format!("{}/{}", address.address, address.length))
+            .collect();
+        let mac = match host.mac {
+            Some(mac) => mac.to_string(),
+            None => "MAC address learned".to_owned(),
+        };
+        lines.add(
+            "host",
+            format!("{}: {}, {mac}", host.name, addresses.join(", ")),
+        );
+    }
+    for cable in &file.cables {
+        let end = |end: &crate::fabric_file::CableEnd| match &end.device {
+            Some(device) => format!("{}.{} ({device})", end.node, end.port),
+            None => format!("{}.{}", end.node, end.port),
+        };
+        let vlan = cable.vlan.map(|vlan| format!(", VLAN {vlan}"));
+        lines.add(
+            "cable",
+            format!(
+                "{} to {}, {}{}",
+                end(&cable.a),
+                end(&cable.b),
+                cable.rate,
+                vlan.unwrap_or_default()
+            ),
+        );
+    }
+    for switch in &file.switches {
+        let own: Vec<String> = switch
+            .spec
+            .config
+            .gateway
+            .addresses
+            .iter()
+            .map(|a| a.to_string())
+            .collect();
+        let line = eal_args(&switch.spec).join(" ");
+        lines.add(&switch.role, format!("{}; eal {line}", own.join(", ")));
+    }
     lines.0
 }
 
@@ -283,6 +349,9 @@ fn settings(lines: &mut Lines, spec: &SwitchSpec) {
     };
     lines.add("link state", link_state);
     lines.add("hold down", Time::new(config.hold_down_ns));
+    if let Some(listen) = spec.metrics {
+        lines.add("metrics", format!("http://{listen}/metrics"));
+    }
     lines.add("messages", format!("UDP port {}", config.message_port));
     lines.add("seed", config.seed);
     let buffers = match spec.eal.buffers {

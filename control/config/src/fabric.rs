@@ -20,6 +20,7 @@ use crate::testbed::TestbedConfig;
 
 use plan::Plan;
 
+pub(crate) use addressing::station_mac;
 pub use addressing::{host_address, host_mac, leaf_address, leaf_prefix, port_mac, spine_address};
 pub use sizing::{frame_max_bytes, path_delay_ns_max, silence_ns, silence_of};
 

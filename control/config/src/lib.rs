@@ -5,12 +5,14 @@
 //! [`Fabric`] resolves it into its switches; [`SwitchSpec`] is one switch on real ports. No DPDK here: the command and the daemon both link
 //! this.
 
+pub mod agree;
 pub mod bench;
 pub mod check;
 pub mod choice;
 mod document;
 pub mod error;
 pub mod fabric;
+pub mod fabric_file;
 pub mod fault;
 pub mod pool;
 pub mod quantity;
@@ -26,6 +28,7 @@ pub use choice::{
 };
 pub use error::ConfigError;
 pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
+pub use fabric_file::FabricFile;
 pub use fault::{FaultSpec, LinkFault};
 pub use quantity::{Bytes, Probability, Rate, Time};
 pub use request::{BenchRequest, ReplayRequest, SwitchRequest, TestbedRequest};

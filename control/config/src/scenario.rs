@@ -274,12 +274,13 @@ impl SimConfig {
             );
             return Err(ConfigError::new("slice", message));
         }
-        for (key, set) in [
-            ("pcap_dir", &self.testbed.pcap_dir),
-            ("trace", &self.testbed.trace),
-            ("socket", &self.testbed.socket),
+        for (key, is_set) in [
+            ("pcap_dir", self.testbed.pcap_dir.is_some()),
+            ("trace", self.testbed.trace.is_some()),
+            ("socket", self.testbed.socket.is_some()),
+            ("metrics", self.testbed.metrics.is_some()),
         ] {
-            if set.is_some() {
+            if is_set {
                 let message = "is the testbed's; a simulation has none: leave it out";
                 return Err(ConfigError::new(key, message));
             }

@@ -9,14 +9,16 @@ mod classes;
 mod device;
 mod faults;
 mod gateway;
-mod port;
+pub(crate) mod port;
 mod ports;
-mod raw;
+pub(crate) mod raw;
+mod ring;
 mod routes;
 mod settings;
 mod trunk;
 mod windows;
 
+use std::net::SocketAddr;
 use std::path::Path;
 
 use detector::{LeafId, SpineId};
@@ -54,6 +56,8 @@ pub struct SwitchSpec {
     pub test: PathTest,
     /// What its control thread reads a path's loss from.
     pub evidence: Evidence,
+    /// Where metrics are asked for; `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
     /// How DPDK is started.
     pub eal: EalSpec,
 }
@@ -105,7 +109,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let queue = settings::queue(&raw.queue, &parts.ports)?;
     let measurement = settings::measurement(&raw, &queue, &parts.ports)?;
     let evidence = windows::evidence(&raw)?;
-    let eal = settings::eal(&raw.eal, &parts.ports)?;
+    let eal = settings::eal(&raw.eal, &parts.ports, ring::room(&parts.devices))?;
     let device_settings = trunk::settings(&raw.device, &parts)?;
     let link_state_ns = settings::link_state_ns(&raw.fabric)?;
     let seed = seed_of(raw.seed.unwrap_or(1), &raw.name);
@@ -138,6 +142,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
         },
         test: raw.measurement.test.unwrap_or(PathTest::Fixed),
         evidence,
+        metrics: settings::metrics(&raw.metrics)?,
         eal,
         name: raw.name,
     })

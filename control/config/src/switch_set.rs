@@ -3,6 +3,7 @@
 //! Each file is right by itself; here they are checked against each other, and the devices are
 //! gathered with all ports that are on them.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use crate::error::ConfigError;
@@ -42,6 +43,8 @@ pub struct SwitchSet {
     pub devices: Vec<SharedDevice>,
     /// How DPDK is started for all of them: the memory of all, the largest buffer.
     pub eal: EalSpec,
+    /// Where metrics of all are asked for: the first file's that says so.
+    pub metrics: Option<SocketAddr>,
 }
 
 impl SwitchSet {
@@ -67,6 +70,7 @@ impl SwitchSet {
         };
         let mut set = SwitchSet {
             eal: first.eal.clone(),
+            metrics: None,
             devices: Vec::new(),
             switches: Vec::new(),
         };
@@ -94,6 +98,7 @@ impl SwitchSet {
             );
             return Err(ConfigError::new("name", message));
         }
+        self.metrics = self.metrics.or(spec.metrics);
         if index > 0 {
             join(&mut self.eal, &spec.eal)?;
         }

@@ -10,6 +10,7 @@ mod resolve;
 mod rules;
 mod validate;
 
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -173,6 +174,8 @@ settings! {
         trace: PathBuf,
         /// Unix socket on which `spraycheck show` is answered.
         socket: PathBuf,
+        /// Where metrics are asked for over HTTP, like 127.0.0.1:9111.
+        metrics: SocketAddr,
     }
 }
 

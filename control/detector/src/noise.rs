@@ -278,6 +278,36 @@ mod tests {
         assert!((critical - 6.0).abs() < 0.02, "{critical}");
     }
 
+    /// Goal: no fitted tail is steeper than theory lets it be. Every packet lowers the deficit of the
+    /// uplink that has carried fewest by 1 with probability 2/k, since it wins whenever it is one of the
+    /// two, and raises it by 1/k: its tail falls as exp(-t*x), exp(t/k)*(1 - 2/k*(1 - exp(-t))) = 1.
+    #[test]
+    fn no_tail_is_steeper_than_that_of_two_choices() {
+        let mut checked = 0;
+        for row in Calibration::all() {
+            let words = (row.spray.as_str(), row.tie.as_str(), row.mark.as_str());
+            if words != ("jsq2", "fewest-measured", "first") {
+                continue;
+            }
+            let k = f64::from(row.spines_max);
+            let falls = |t: f64| (t / k).exp() * (1.0 - 2.0 / k * (1.0 - (-t).exp())) < 1.0;
+            // Below the root the product is under 1: from t = 1, where it is, up to 4.
+            let (mut below, mut above) = (1.0, 4.0);
+            assert!(falls(below) && !falls(above));
+            while above - below > 1e-6 {
+                let middle = 0.5 * (below + above);
+                if falls(middle) {
+                    below = middle;
+                } else {
+                    above = middle;
+                }
+            }
+            assert!(row.noise.decay_packets > 1.0 / below, "{row:?}, {below}");
+            checked += 1;
+        }
+        assert_eq!(checked, 18);
+    }
+
     /// Goal: every row of the table can be read, is found again, and is no wider than chance by
     /// much; what is not in it has no threshold.
     #[test]

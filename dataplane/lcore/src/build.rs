@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use agent::control::Shared;
+use agent::operate::Place;
 use config::pool::{self, Places};
 use config::{SharedDevice, SwitchSet};
 use dpdk::{Eal, Mempool, Port, PortConfig, RxQueue, StartedPort, TxQueue};
-use pipeline::{PortId, Role, Switch, SwitchConfig};
+use pipeline::{Peer, PortId, PortKind, Role, Switch, SwitchConfig};
 
 use crate::assign::{Placement, Wish};
 use crate::end::{Rx, Tx};
@@ -97,6 +98,39 @@ pub fn places(set: &SwitchSet, lcores: u64, rx_queues: u64) -> Places {
         // The main thread and control use none.
         caches: lcores * pool::cached(u64::from(POOL_CACHE)),
     }
+}
+
+/// The links that the ports of a process send into.
+pub fn link_places(set: &SwitchSet, placement: &Placement) -> Vec<Place> {
+    let mut places = Vec::new();
+    for (device, (shared, &lcore)) in set.devices.iter().zip(&placement.owners).enumerate() {
+        for (lane, of) in shared.lanes.iter().enumerate() {
+            let spec = &set.switches[of.switch];
+            let port = usize::from(of.port);
+            let name = &spec.port_names[port];
+            let own = match spec.config.role {
+                Role::Leaf(leaf) => leaf.to_string(),
+                Role::Spine(spine) => spine.to_string(),
+            };
+            let (peer, is_fabric) = match spec.config.ports[port].kind {
+                PortKind::Host => (name.clone(), false),
+                PortKind::Fabric(Peer::Leaf(leaf)) => (leaf.to_string(), true),
+                PortKind::Fabric(Peer::Spine(spine)) => (spine.to_string(), true),
+            };
+            places.push(Place {
+                link: format!("{own}>{peer}"),
+                switch: of.switch,
+                port: PortId(of.port),
+                is_fabric,
+                lcore,
+                device: (device, lane),
+                seed: config::fabric::seed_of(spec.config.seed, name),
+                faults: spec.faults[port].clone(),
+                is_on: true,
+            });
+        }
+    }
+    places
 }
 
 /// Makes and starts everything.
@@ -288,6 +322,7 @@ fn workers(
             seam: Arc::clone(&shared.seam),
             hub: Arc::clone(&hub),
             links: Arc::clone(links),
+            changes: Arc::clone(&shared.links),
         })
     };
     Ok(parts.enumerate().map(worker).collect())

@@ -347,9 +347,11 @@ impl FabricLoop {
             published.publish(&node.switch);
         }
         let status = &self.shared.status;
-        status.rounds.store(round, Ordering::Relaxed);
-        status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
-        status.now_ns.store(self.now.0, Ordering::Relaxed);
+        for status in std::iter::once(&**status).chain(self.shared.lcores.iter()) {
+            status.rounds.store(round, Ordering::Relaxed);
+            status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
+            status.now_ns.store(self.now.0, Ordering::Relaxed);
+        }
         let totals = self.hosts.totals();
         status
             .flows_ended

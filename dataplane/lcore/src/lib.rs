@@ -23,6 +23,7 @@ pub mod packet;
 pub mod pcap;
 pub mod replay;
 pub mod report;
+pub mod service;
 pub mod shares;
 pub mod split;
 pub mod spread;

@@ -9,11 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use agent::control::{Control, ControlConfig, Devices, Shared};
+use agent::metrics::{Server, Source};
+use agent::operate::Links;
 use agent::result::DaemonLine;
 use config::request::SwitchRequest;
 use config::{Idle, Memory, SwitchSet};
 use dpdk::{Clock, Eal, EalConfig};
-use pipeline::{Nanos, Role};
+use pipeline::{Nanos, PortId, Role};
 
 use crate::assign::{self, Placement};
 use crate::build::{self, Built};
@@ -21,6 +23,7 @@ use crate::failure::Failure;
 use crate::links_up::LinkWord;
 use crate::machine::Cpus;
 use crate::report;
+use crate::service::Service;
 use crate::trunk::TrunkCounters;
 use crate::worker::Worker;
 
@@ -67,6 +70,7 @@ pub fn run(
         set.switches.iter().map(|spec| spec.config.ports.len()),
     );
     shared.devices = devices(&set, &trunks);
+    shared.links = Arc::new(Links::new(build::link_places(&set, &placement), lcores));
     let links = Arc::new(LinkWord::new(set.devices.len()));
     let Built {
         workers,
@@ -74,6 +78,7 @@ pub fn run(
         pools,
     } = build::build(&eal, &set, &placement, &trunks, &shared, &links)?;
     let control = start_control(&set, request, &shared, cpus)?;
+    let metrics = start_metrics(&set, &shared, &ports, cpus)?;
     let _watches: Vec<_> = ports
         .iter()
         .enumerate()
@@ -97,19 +102,30 @@ pub fn run(
     tell(&DaemonLine::Ready {
         socket: request.socket.clone(),
     });
+    let again = Arc::new(AtomicBool::new(false));
+    signal_hook::flag::register(signal_hook::consts::SIGHUP, Arc::clone(&again))
+        .map_err(Failure::environment)?;
+    let mut service = Service::default();
+    service.ready();
     while !running.iter().all(dpdk::lcore::Running::is_finished) {
         for (device, port) in ports.iter().enumerate() {
             // A driver that does not know is taken to be up, as at start.
             links.set(device, port.link().map_or(true, |link| link.up));
         }
-        if stop.load(Ordering::Relaxed) {
-            shared.status.stop.store(true, Ordering::Relaxed);
+        if stop.load(Ordering::Relaxed) && !shared.status.stop.swap(true, Ordering::Relaxed) {
+            service.stopping();
         }
+        if again.swap(false, Ordering::Relaxed) {
+            reload(&set, request, &shared.links);
+        }
+        service.look(&shared.lcores);
         std::thread::sleep(LOOK);
     }
     let ended: Vec<(Worker, Nanos)> = running.into_iter().map(|lcore| lcore.join()).collect();
     let workers = settle(ended);
     control.finish();
+    // It reads counters of devices, which end below.
+    drop(metrics);
     tell(&DaemonLine::Replay(report::of_workers(
         &set,
         &workers,
@@ -120,19 +136,61 @@ pub fn run(
     Ok(())
 }
 
+/// Reads the files again and takes over what can be changed while packets flow: the faults of links.
+/// A file that is wrong, or says something else as well, changes nothing of that.
+fn reload(set: &SwitchSet, request: &SwitchRequest, links: &Links) {
+    let new = match SwitchSet::read(&request.config_paths) {
+        Ok(new) => new,
+        Err(error) => {
+            tracing::error!("goes on as it was, for the configuration is wrong: {error}");
+            return;
+        }
+    };
+    let ports = |set: &SwitchSet| -> Vec<usize> {
+        set.switches
+            .iter()
+            .map(|spec| spec.port_names.len())
+            .collect()
+    };
+    if ports(&new) != ports(set) {
+        tracing::error!("goes on as it was: other switches or ports need a restart");
+        return;
+    }
+    let mut rest = new.clone();
+    for (spec, old) in rest.switches.iter_mut().zip(&set.switches) {
+        spec.faults.clone_from(&old.faults);
+    }
+    if rest != *set {
+        tracing::warn!("of the configuration only faults are taken over; all else needs a restart");
+    }
+    let faults = |switch: usize, port: PortId| {
+        let spec = new.switches.get(switch)?;
+        spec.faults.get(usize::from(port.0)).cloned()
+    };
+    match links.set_all(faults) {
+        Ok(()) => tracing::info!("the faults of the configuration are in force"),
+        Err(error) => tracing::error!("not all faults of the configuration are in force: {error}"),
+    }
+}
+
 /// The poll loop of one lcore.
 fn poll(mut worker: Worker, lcore: usize, shared: &Shared, sleeps: bool) -> (Worker, Nanos) {
     let clock = Clock::calibrated();
     let status = &shared.lcores[lcore];
     let (mut tick_at, mut publish_at) = (0, 0);
     let (mut rounds, mut busy_rounds, mut idle_rounds) = (0u64, 0u64, 0u32);
+    // Time by what the round before did: a round is looked at when the next one begins.
+    let (mut spent_ns, mut was_busy, mut last_ns) = ([0u64; 2], 0usize, clock.now_ns());
     loop {
         // All lcores of a process have one clock, so their times compare.
         let now_ns = clock.now_ns();
+        spent_ns[was_busy] += now_ns.saturating_sub(last_ns);
+        last_ns = now_ns;
         let now = Nanos(now_ns);
         let moved = worker.round(now);
         rounds += 1;
         busy_rounds += u64::from(moved > 0);
+        was_busy = usize::from(moved > 0);
         idle_rounds = if moved > 0 {
             0
         } else {
@@ -160,6 +218,8 @@ fn poll(mut worker: Worker, lcore: usize, shared: &Shared, sleeps: bool) -> (Wor
             status.rounds.store(rounds, Ordering::Relaxed);
             status.busy_rounds.store(busy_rounds, Ordering::Relaxed);
             status.now_ns.store(now_ns, Ordering::Relaxed);
+            status.idle_ns.store(spent_ns[0], Ordering::Relaxed);
+            status.busy_ns.store(spent_ns[1], Ordering::Relaxed);
         }
         if shared.status.stop.load(Ordering::Relaxed) {
             return (worker, now);
@@ -252,6 +312,51 @@ fn devices(set: &SwitchSet, trunks: &Arc<Vec<TrunkCounters>>) -> Devices {
     })
 }
 
+/// The server of metrics, if the files ask for one.
+fn start_metrics(
+    set: &SwitchSet,
+    shared: &Shared,
+    ports: &[dpdk::StartedPort],
+    cpus: &Cpus,
+) -> Result<Option<Server>, Failure> {
+    let Some(listen) = set.metrics else {
+        return Ok(None);
+    };
+    let ports = ports.to_vec();
+    let drivers = move || -> Vec<(String, String, u64)> {
+        let of_port = |port: &dpdk::StartedPort| {
+            // A driver that fails to answer has nothing to show this time.
+            let counters = port.xstats().unwrap_or_default();
+            let name = port.name().to_owned();
+            counters
+                .into_iter()
+                .map(move |(counter, value)| (name.clone(), counter, value))
+        };
+        ports.iter().flat_map(of_port).collect()
+    };
+    let source = Source {
+        switches: set.switches.iter().map(named).collect(),
+        versions: versions(),
+        shared: shared.clone(),
+        drivers: Arc::new(drivers),
+    };
+    let cpus = cpus.clone();
+    let server = Server::start(listen, source, move || cpus.pin_control());
+    server.map(Some).map_err(Failure::environment)
+}
+
+/// A switch's name and those of its ports.
+fn named(spec: &config::SwitchSpec) -> (String, Vec<String>) {
+    (spec.name.clone(), spec.port_names.clone())
+}
+
+fn versions() -> Vec<(String, String)> {
+    vec![
+        ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
+        ("dpdk".into(), dpdk::version()),
+    ]
+}
+
 fn start_control(
     set: &SwitchSet,
     request: &SwitchRequest,
@@ -261,16 +366,12 @@ fn start_control(
     // The switches of one process are of one fabric; where only spines are, nothing is judged.
     let leaf = |spec: &&config::SwitchSpec| matches!(spec.config.role, Role::Leaf(_));
     let spec = set.switches.iter().find(leaf).unwrap_or(&set.switches[0]);
-    let named = |spec: &config::SwitchSpec| (spec.name.clone(), spec.port_names.clone());
     let config = ControlConfig {
         switches: set.switches.iter().map(named).collect(),
         rules: spec.rules(),
         test: crate::plan::test_of(spec.test),
         socket: request.socket.clone(),
-        versions: vec![
-            ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
-            ("dpdk".into(), dpdk::version()),
-        ],
+        versions: versions(),
     };
     let cpus = cpus.clone();
     Control::start(config, shared.clone(), move || cpus.pin_control()).map_err(Failure::environment)

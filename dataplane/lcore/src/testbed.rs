@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use agent::control::{Control, ControlConfig, Shared};
 use agent::core::Core;
+use agent::metrics::{Server, Source};
 use agent::result::DaemonLine;
 use config::fabric::Fabric;
 use config::request::TestbedRequest;
@@ -44,8 +45,8 @@ pub fn run(
         + machine::mib_for(MESSAGE_BUFFERS, MESSAGE_ROOM);
     let eal_config = machine::eal_config("spraycheck", cpus, mib, Vec::new(), request.eal.clone());
     let eal = machine::start(eal_config).map_err(Failure::environment)?;
-    let control = start_control(&plan, &fabric, cpus)?;
-    let (shared, control) = control;
+    let (shared, control) = start_control(&plan, &fabric, cpus)?;
+    let metrics = start_metrics(&plan, &fabric, &shared, cpus)?;
     let running = start_loop(&eal, &plan, &fabric, shared.clone(), config.trace.is_some())?;
     tell(&DaemonLine::Ready {
         socket: config.socket.clone(),
@@ -68,6 +69,7 @@ pub fn run(
         });
     }
     let outcome = running.join();
+    drop(metrics);
     let mut core = control.finish();
     for error in &outcome.capture_errors {
         tracing::error!("a capture of --pcap-dir is not whole: {error}");
@@ -135,6 +137,33 @@ fn start_control(
     let control = Control::start(config, shared.clone(), move || cpus.pin_control())
         .map_err(|error| Failure::environment(error.to_string()))?;
     Ok((shared, control))
+}
+
+/// The server of metrics, if one is asked for. The links of a testbed are rings, which have no driver.
+fn start_metrics(
+    plan: &Plan<'_>,
+    fabric: &Fabric,
+    shared: &Shared,
+    cpus: &Cpus,
+) -> Result<Option<Server>, Failure> {
+    let Some(listen) = plan.config.metrics else {
+        return Ok(None);
+    };
+    let switches = fabric.switches.iter();
+    let source = Source {
+        switches: switches
+            .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
+            .collect(),
+        versions: vec![
+            ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
+            ("dpdk".into(), dpdk::version()),
+        ],
+        shared: shared.clone(),
+        drivers: Arc::new(Vec::new),
+    };
+    let cpus = cpus.clone();
+    let server = Server::start(listen, source, move || cpus.pin_control());
+    server.map(Some).map_err(Failure::environment)
 }
 
 fn start_loop(

@@ -171,13 +171,18 @@ impl Outlet {
 
     /// Injects faults into the link of a lane; their chances come from `seed`.
     pub fn inject(&mut self, lane: usize, faults: &[Fault], seed: u64) {
-        if let Some(place) = self.faults.get_mut(lane)
-            && !faults.is_empty()
-        {
-            *place = Some(LinkFaults::new(faults, seed));
-            // The plain way knows no faults.
-            self.is_plain = false;
-        }
+        self.set_faults(lane, LinkFaults::new(faults, seed));
+    }
+
+    /// Replaces the faults of a lane's link.
+    pub fn set_faults(&mut self, lane: usize, faults: LinkFaults) {
+        let Some(place) = self.faults.get_mut(lane) else {
+            return;
+        };
+        *place = (!faults.is_empty()).then_some(faults);
+        // The plain way knows no faults.
+        let is_alone = self.lanes.len() == 1 && self.lanes[0].vlan.is_none();
+        self.is_plain = is_alone && self.faults.iter().all(Option::is_none);
     }
 
     /// The ports that send here.

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use agent::operate::Links;
 use agent::seam::{FromSwitch, Seam};
 use dpdk::{Burst, Mempool, RingReceiver, RingSender};
 use pipeline::port::PRIORITIES;
@@ -158,6 +159,8 @@ pub struct Setup {
     pub hub: Arc<Hub>,
     /// The links of all devices.
     pub links: Arc<LinkWord>,
+    /// What is changed of links while they run.
+    pub changes: Arc<Links>,
 }
 
 /// One lcore.
@@ -174,6 +177,7 @@ pub struct Worker {
     links: Arc<LinkWord>,
     links_seen: u64,
     gather: Gather,
+    changes: Arc<Links>,
     sink: WorkerSink,
 }
 
@@ -222,6 +226,7 @@ impl Worker {
             links: setup.links,
             links_seen: 0,
             gather: Gather::default(),
+            changes: setup.changes,
             sink: WorkerSink {
                 pool: setup.pool,
                 seam: setup.seam,
@@ -270,6 +275,13 @@ impl Worker {
             self.sink.drive(now, switch, None);
             let switch = &mut self.parts[switch].switch;
             switch.take_notice(now, notice, &mut self.sink);
+        }
+        while let Some(change) = self.changes.next_change(self.lcore) {
+            let (device, lane) = change.device;
+            let mut outlets = self.outlets.iter_mut();
+            if let Some(outlet) = outlets.find(|outlet| outlet.device == device) {
+                outlet.set_faults(lane, change.faults);
+            }
         }
         let Worker { parts, sink, .. } = self;
         sink.taps.refresh(&sink.seam);

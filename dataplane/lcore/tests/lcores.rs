@@ -179,6 +179,7 @@ impl Leaf {
                 pool: pool.clone(),
                 seam: Arc::clone(&shared.seam),
                 hub: Arc::clone(&hub),
+                changes: Arc::default(),
                 links: Arc::clone(&links),
             })
         });

@@ -166,6 +166,7 @@ impl Trunk {
             pool: pool.clone(),
             seam: Arc::clone(&shared.seam),
             hub: Arc::new(Hub::new([ports].into_iter(), 1)),
+            changes: Arc::default(),
             links: Arc::new(LinkWord::new(2)),
         });
         Trunk {
@@ -431,6 +432,7 @@ fn a_link_that_goes_down_through_its_port_leaves_the_spray() {
         pool: pool.clone(),
         seam: Arc::clone(&Shared::on(1, [ports]).seam),
         hub: Arc::new(Hub::new([ports].into_iter(), 1)),
+        changes: Arc::default(),
         links: Arc::clone(&links),
     });
     let mut now = Nanos(0);

@@ -40,6 +40,9 @@ notes! {
     LaterCopies = "later-copies",
     /// Packets of the measured flow with a PSN outside its window; one beyond the last ends it.
     PsnOutside = "psn-outside",
+    /// PSNs of the measured flow that had not come when a later one did: lost before this leaf, or
+    /// late; or the announcement was.
+    PsnsSkipped = "psns-skipped",
     /// Marked packets counted by this destination leaf.
     Counted = "counted",
     /// Marked packets that came after their window had ended.
@@ -60,10 +63,22 @@ notes! {
     WindowsOpened = "windows-opened",
     /// Windows closed at the source.
     WindowsClosed = "windows-closed",
+    /// Windows closed whose PSNs ran over 2^24, once or more often.
+    WindowsWrapped = "windows-wrapped",
     /// Windows ended by the cap in time, or by silence.
     WindowsCapped = "windows-capped",
     /// Windows reported to control by this destination leaf.
     WindowsReported = "windows-reported",
+    /// Windows reported that a close has ended and not their last PSN: it was lost, or the window was
+    /// cut short.
+    LastMissing = "last-missing",
+    /// Windows reported without a close, outside the paper's protocol: no verdict but on N.
+    WithoutClose = "without-close",
+    /// Windows reported of which begin or end is not known, since a leaf was restarted or a message is
+    /// missing: no verdict.
+    WindowsPartial = "windows-partial",
+    /// Thresholds of control that came when their window was over.
+    ThresholdsLate = "thresholds-late",
     /// Copies of an open or close that had been seen before.
     MessagesRepeated = "messages-repeated",
     /// Two windows of one colour met in a row: the older was ended early.
@@ -149,6 +164,11 @@ impl Counters {
     #[inline(always)]
     pub(crate) fn note(&mut self, note: Note) {
         self.notes[note as usize] += 1;
+    }
+
+    /// Counts `note` so often.
+    pub(crate) fn note_times(&mut self, note: Note, times: u64) {
+        self.notes[note as usize] += times;
     }
 
     /// Adds what another instance of the same switch has counted.

@@ -290,8 +290,11 @@ impl Destination {
     /// A window begins. It has no deadline yet: what stood here before was reported, or never had
     /// a name.
     fn begin(&mut self, now: Nanos, row: usize, colour: usize) {
-        let base = self.base(row, colour);
-        self.counts[base..base + self.spines].fill(0);
+        let place = self.base(row, colour)..self.base(row, colour) + self.spines;
+        self.counts[place.clone()].fill(0);
+        // What no close tells is 0, and not what the window before had sent.
+        self.sent[place.clone()].fill(0);
+        self.hops[place].fill(Hop::default());
         let is_cut = std::mem::take(&mut self.rows[row].is_cut);
         let disturbed = if is_cut {
             SpineSet::first(self.spines)
@@ -673,7 +676,14 @@ impl Destination {
         };
         let is_begin_known = window.packets > 0;
         let is_end_known = window.marked.is_some() || window.track.is_over();
+        if window.marked.is_none() && !self.is_paper {
+            counters.note(Note::WithoutClose);
+        }
+        if window.marked.is_some() && is_begin_known && !window.track.is_over() {
+            counters.note(Note::LastMissing);
+        }
         if !is_begin_known || !is_end_known {
+            counters.note(Note::WindowsPartial);
             // This leaf may have been restarted in the middle, or the other one have stopped there:
             // a packet that is missing is no evidence.
             window.disturbed = SpineSet::first(self.spines);
@@ -727,9 +737,11 @@ impl Destination {
         window.deadline = Nanos::NEVER;
     }
 
-    /// Sets the threshold that control has computed for a window, if it is still open.
-    pub fn set_threshold(&mut self, row: u32, generation: u32, epoch: u32, threshold: u32) {
+    /// Sets the threshold that control has computed for a window, if it is still open; false, and
+    /// nothing has happened, if it is not.
+    pub fn set_threshold(&mut self, row: u32, generation: u32, epoch: u32, threshold: u32) -> bool {
         let index = row as usize;
+        let mut is_open = false;
         if self.table.key(index).is_some()
             && let Some(row) = self.rows.get_mut(index)
             && row.generation == generation
@@ -739,9 +751,11 @@ impl Destination {
                     && window.name.is_some_and(|name| name.epoch == epoch)
                 {
                     window.threshold = Some(threshold);
+                    is_open = true;
                 }
             }
         }
+        is_open
     }
 
     /// The link from `spine` went up or down: its tests of the open windows are void, and so are

@@ -574,6 +574,9 @@ impl Source {
         };
         self.sign = Sign::NONE;
         counters.note(Note::WindowsClosed);
+        if open.track.has_wrapped() {
+            counters.note(Note::WindowsWrapped);
+        }
         let is_silent = open.is_silent(now);
         let (port, leaf) = (open.port, open.window.leaf);
         if open.is_found {
@@ -673,6 +676,7 @@ impl Open {
         match self.track.place(psn) {
             Place::Ahead { step, is_last } => {
                 self.last_at = now;
+                counters.note_times(Note::PsnsSkipped, u64::from(step) - 1);
                 self.track.advance(psn, step);
                 self.seen.advance(psn, step);
                 Class::Measured {

@@ -477,9 +477,12 @@ impl<T: Token> Switch<T> {
                 epoch,
                 threshold,
             } => {
-                if let State::Leaf(leaf) = &mut self.state {
-                    leaf.destination
-                        .set_threshold(row, generation, epoch, threshold);
+                if let State::Leaf(leaf) = &mut self.state
+                    && !leaf
+                        .destination
+                        .set_threshold(row, generation, epoch, threshold)
+                {
+                    self.counters.note(Note::ThresholdsLate);
                 }
             }
             Command::ResetMasks => {

@@ -104,6 +104,12 @@ impl Track {
         self.reached
     }
 
+    /// Whether PSN 0 came after the flow's first.
+    pub fn has_wrapped(&self) -> bool {
+        let highest = self.highest().unwrap_or_default();
+        self.reached > u64::from(highest.number()) + 1
+    }
+
     /// Whether the last PSN was seen.
     pub fn is_over(&self) -> bool {
         self.packets > 0 && self.reached >= self.packets

@@ -22,8 +22,9 @@ const LONG: [usize; 2] = [8, 64];
 /// Share of the counts to which the tail is fitted.
 const FITTED: f64 = 0.01;
 /// Times the counts that were asked for, where the threshold comes from a fitted tail: two standard
-/// errors of it are 14 % for 20,000 counts, and 6 % for five times as many.
-const TAIL_FACTOR: u64 = 5;
+/// errors of its mean are 1.5 % for twenty times 20,000 counts, and a threshold of 11 packets of which
+/// half are extrapolated stands a third of a packet too high by that.
+const TAIL_FACTOR: u64 = 20;
 /// Loads at which the noise is measured; a row of the table is the worse of its two ends.
 const LOADS: [f64; 7] = [0.03, 0.13, 0.3, 0.5, 0.7, 0.9, 0.97];
 /// Loss rate of healthy links while it is measured.
@@ -189,8 +190,10 @@ fn fit(windows: &[Vec<f64>]) -> (Noise, u64) {
     }
     let beyond = above(level);
     let excess = short[..beyond].iter().map(|x| x - level).sum::<f64>() / beyond as f64;
-    // A geometric law of mean m from 1 on falls by 1 - 1/m per packet. Two standard errors above.
-    let m = (excess * (1.0 + 2.0 / (beyond as f64).sqrt())).max(1.01);
+    // A geometric law of mean m from 1 on falls by 1 - 1/m per packet. Two standard errors above: its
+    // variance is m(m - 1), and that of an exponential law of this mean would be four times that.
+    let standard_error = (excess * (excess - 1.0) / beyond as f64).sqrt();
+    let m = (excess + 2.0 * standard_error).max(1.01);
     let decay = 1.0 / (m / (m - 1.0)).ln();
     let share = beyond as f64 / count as f64;
     let noise = Noise {

@@ -14,7 +14,7 @@ use crate::trial::{self, TrialError};
 #[derive(Clone, Debug)]
 pub(crate) struct PaperPlan {
     pub(crate) name: String,
-    plan: Plan,
+    pub(crate) plan: Plan,
     load: f64,
     recovery: Recovery,
 }

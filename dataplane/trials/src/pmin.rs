@@ -30,6 +30,8 @@ pub struct Options {
     pub spines: Vec<u16>,
     /// Only rows whose name contains this.
     pub only: Option<String>,
+    /// Only rows of these loss rates of the bad link; empty: all.
+    pub rates: Vec<f64>,
     /// Marked packets of the quiet run; 0: none.
     pub quiet_packets: u64,
     /// Trials per row of the paper's method; 0: none.
@@ -43,6 +45,7 @@ impl Default for Options {
             trials: 1_000,
             spines: vec![8, 32],
             only: None,
+            rates: Vec::new(),
             quiet_packets: 100_000_000,
             paper_trials: 0,
         }
@@ -338,19 +341,20 @@ pub fn run(options: &Options, told: impl Fn(&Row)) -> Result<Vec<Row>, TrialErro
     };
     let is_wanted =
         |name: &str| (options.only.as_ref()).is_none_or(|only| name.contains(only.as_str()));
+    let has_rate = |plan: &&Plan| options.rates.is_empty() || options.rates.contains(&plan.rate);
     for &spines in &options.spines {
-        for plan in plans(spines) {
+        for plan in plans(spines).iter().filter(has_rate) {
             let source = "source counts, healthy links lose 2e-5";
             let is_both = plan.evidence == Evidence::HopCounts && is_wanted(source);
             if is_both || is_wanted(&plan.name) {
-                fixed(&plan, options.trials * plan.factor, source)?
+                fixed(plan, options.trials * plan.factor, source)?
                     .into_iter()
                     .for_each(&mut take);
             }
         }
-        for plan in stream::plans(spines) {
+        for plan in stream::plans(spines).iter().filter(has_rate) {
             if is_wanted(&plan.name) {
-                take(stream::row(&plan, options.trials)?);
+                take(stream::row(plan, options.trials)?);
             }
         }
         if options.quiet_packets > 0 && is_wanted(quiet::NAME) {
@@ -358,7 +362,7 @@ pub fn run(options: &Options, told: impl Fn(&Row)) -> Result<Vec<Row>, TrialErro
         }
         if options.paper_trials > 0 {
             for plan in paper::plans(spines) {
-                if is_wanted(&plan.name) {
+                if is_wanted(&plan.name) && has_rate(&&plan.plan) {
                     take(paper::row(&plan, options.paper_trials)?);
                 }
             }
@@ -418,6 +422,7 @@ mod tests {
             trials: 12,
             spines: vec![8],
             only: Some(only.to_owned()),
+            rates: Vec::new(),
             quiet_packets: 0,
             paper_trials: 0,
         }

@@ -48,6 +48,9 @@ pub(crate) struct TestbedArgs {
     /// Answer `spraycheck show` on this socket
     #[arg(long, value_name = "P", help_heading = "Run")]
     socket: Option<PathBuf>,
+    /// Answer OpenMetrics over HTTP there, like 127.0.0.1:9111
+    #[arg(long, value_name = "ADDRESS", help_heading = "Run")]
+    metrics: Option<std::net::SocketAddr>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub(crate) json: Option<PathBuf>,
@@ -200,6 +203,7 @@ impl TestbedArgs {
             pcap_dir: self.pcap_dir.clone(),
             trace: self.trace.clone(),
             socket: self.socket.clone(),
+            metrics: self.metrics,
             ..self.fabric.layer()?
         })
     }

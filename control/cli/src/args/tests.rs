@@ -51,7 +51,7 @@ fn every_flag_lands_in_its_setting() {
          --limit 5s --pcap-dir /tmp/captures --queue-limit 2MiB --window-packets 32 --step 5us \
          --burst 16 --interleave --message-port 4000 --link-state 50ms --hold-down 20ms --ecn \
          --trace /tmp/trace --dcqcn hpcc --ring flows --background 0.25 --background-aimd \
-         --socket /tmp/socket --json - -- --log-level=debug",
+         --socket /tmp/socket --metrics 127.0.0.1:9111 --json - -- --log-level=debug",
     )
     .unwrap();
     let json = serde_json::to_value(&config).unwrap();
@@ -69,7 +69,8 @@ fn every_flag_lands_in_its_setting() {
         "message_port": 4000, "link_state": "50ms", "hold_down": "20ms", "ecn": true, "sensitivity": 0.65, "p_min": 100,
         "dcqcn": "hpcc", "qp_rate": null, "flows": null,
         "ring": "flows", "background": "0.25", "background_aimd": true,
-        "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket"
+        "pcap_dir": "/tmp/captures", "trace": "/tmp/trace", "socket": "/tmp/socket",
+        "metrics": "127.0.0.1:9111"
     }"#,
     )
     .unwrap();

@@ -50,6 +50,7 @@ pub(crate) struct AgreeArgs {
 Example:
   spraycheck sim pmin --quick
   spraycheck sim pmin --only receive-only --spines 8 --json pmin.json
+  spraycheck sim pmin --only 'hop counts' --rates 0.005,0.01,0.015
   spraycheck sim pmin --paper 200 --only 'paper preset'
 
 The whole table takes an hour of CPU. Exit code 1: a row does not hold.")]
@@ -63,6 +64,9 @@ pub(crate) struct PminArgs {
     /// Only rows whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub(crate) only: Option<String>,
+    /// Only rows of these loss rates of the bad link; several by comma
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub(crate) rates: Vec<f64>,
     /// Rows of the paper's method as well, with so many trials each (the project's: 200)
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) paper: u32,
@@ -88,6 +92,7 @@ impl PminArgs {
             },
             spines: self.spines.clone(),
             only: self.only.clone(),
+            rates: self.rates.clone(),
             quiet_packets: match self.quick {
                 true => QUICK_PACKETS,
                 false => QUIET_PACKETS,

@@ -26,15 +26,16 @@ pub fn leaf_prefix(leaf: u16) -> Prefix {
 
 /// 02:00 and the place of a switch port. Bit 1 of the first byte: locally administered.
 pub fn port_mac(switch: usize, port: u16) -> MacAddr {
-    mac(0x00, switch as u16, port)
+    station_mac(0x00, switch as u16, port)
 }
 
 /// 02:01 and the place of a host.
 pub fn host_mac(leaf: u16, n: u16) -> MacAddr {
-    mac(0x01, leaf, n)
+    station_mac(0x01, leaf, n)
 }
 
-fn mac(kind: u8, a: u16, b: u16) -> MacAddr {
+/// A locally administered address of some kind and place.
+pub(crate) fn station_mac(kind: u8, a: u16, b: u16) -> MacAddr {
     let ([a, c], [b, d]) = (a.to_be_bytes(), b.to_be_bytes());
     MacAddr([0x02, kind, a, c, b, d])
 }

@@ -24,7 +24,7 @@ pub(super) fn check_name(name: &str, key: &str) -> Result<(), ConfigError> {
     Err(ConfigError::new(key, message))
 }
 
-pub(super) fn check_mac(mac: MacAddr, key: &str) -> Result<(), ConfigError> {
+pub(crate) fn check_mac(mac: MacAddr, key: &str) -> Result<(), ConfigError> {
     if !mac.is_group() && mac != MacAddr::default() {
         return Ok(());
     }
@@ -44,7 +44,7 @@ pub(super) fn rate(rate: Rate, key: &str) -> Result<Rate, ConfigError> {
     Err(ConfigError::new(key, message))
 }
 
-pub(super) fn mtu(mtu: Option<u32>, key: &str) -> Result<u32, ConfigError> {
+pub(crate) fn mtu(mtu: Option<u32>, key: &str) -> Result<u32, ConfigError> {
     // IPv6 asks for 1280 of every link (RFC 8200, 5); our longest message then fits as well.
     let mtu = mtu.unwrap_or(MTU_DEFAULT);
     if (1280..=9600).contains(&mtu) {
@@ -170,7 +170,7 @@ pub(super) fn peer_mac(
 }
 
 /// An address that one host can have.
-pub(super) fn address(text: &str, key: &str) -> Result<Address, ConfigError> {
+pub(crate) fn address(text: &str, key: &str) -> Result<Address, ConfigError> {
     let parsed: IpAddr = text.parse().map_err(|_| {
         let message = format!("\"{text}\" is no IP address; write it like 10.0.0.1 or fd00::1");
         ConfigError::new(key, message)

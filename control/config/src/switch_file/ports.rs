@@ -14,6 +14,7 @@ use super::device::Device;
 use super::faults;
 use super::port::{address, check_mac, check_name, kind, mtu, peer_mac, rate};
 use super::raw;
+use super::ring;
 use super::trunk::Trunks;
 use crate::error::ConfigError;
 
@@ -116,13 +117,17 @@ pub(super) fn resolve(raw: &raw::Switch, role: Role) -> Result<Ports, ConfigErro
                 port: index as u16,
             });
         }
+        let frame_max_bytes = mtu(port.mtu, &key("mtu"))? + ETHERNET_BYTES;
+        if let Some(device) = &device {
+            ring::check(device, frame_max_bytes, &key("device"))?;
+        }
         result.ports.push(PortConfig {
             kind,
             mac: port.mac.0,
             peer_mac: peer_mac.or(host_macs.first().copied()).unwrap_or_default(),
             accept_any_mac: port.accept_any_mac,
             rate_bps: rate(port.rate, &key("rate"))?.bits_per_second(),
-            frame_max_bytes: mtu(port.mtu, &key("mtu"))? + ETHERNET_BYTES,
+            frame_max_bytes,
         });
         result.devices.push(device);
         result.vlans.push(port.vlan);

@@ -11,163 +11,171 @@ use crate::quantity::{Bytes, Probability, Rate, Time, text};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Switch {
-    pub(super) name: String,
-    pub(super) role: String,
-    pub(super) seed: Option<u64>,
-    pub(super) fabric: Fabric,
+pub(crate) struct Switch {
+    pub(crate) name: String,
+    pub(crate) role: String,
+    pub(crate) seed: Option<u64>,
+    pub(crate) fabric: Fabric,
     #[serde(default)]
-    pub(super) device: Vec<DevicePart>,
+    pub(crate) device: Vec<DevicePart>,
     #[serde(default)]
-    pub(super) port: Vec<Port>,
+    pub(crate) port: Vec<Port>,
     #[serde(default)]
-    pub(super) route: Vec<Route>,
+    pub(crate) route: Vec<Route>,
     #[serde(default)]
-    pub(super) spray: SprayPart,
+    pub(crate) spray: SprayPart,
     #[serde(default)]
-    pub(super) queue: Queue,
+    pub(crate) queue: Queue,
     #[serde(default)]
-    pub(super) gateway: Gateway,
+    pub(crate) gateway: Gateway,
     #[serde(default)]
-    pub(super) measurement: Measurement,
+    pub(crate) measurement: Measurement,
     #[serde(default)]
-    pub(super) eal: Eal,
+    pub(crate) metrics: Metrics,
+    #[serde(default)]
+    pub(crate) eal: Eal,
+}
+
+#[derive(Deserialize, Debug, Default)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Metrics {
+    pub(crate) listen: Option<String>,
 }
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Fabric {
-    pub(super) leaves: u16,
-    pub(super) spines: u16,
-    pub(super) message_port: Option<u16>,
+pub(crate) struct Fabric {
+    pub(crate) leaves: u16,
+    pub(crate) spines: u16,
+    pub(crate) message_port: Option<u16>,
     /// A time, or `off`.
-    pub(super) link_state: Option<String>,
-    pub(super) hold_down: Option<Time>,
+    pub(crate) link_state: Option<String>,
+    pub(crate) hold_down: Option<Time>,
 }
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Port {
-    pub(super) name: String,
-    pub(super) kind: Kind,
-    pub(super) peer: Option<String>,
-    pub(super) device: Option<String>,
-    pub(super) vlan: Option<u16>,
-    pub(super) mac: Mac,
-    pub(super) peer_mac: Option<Mac>,
-    pub(super) rate: Rate,
-    pub(super) mtu: Option<u32>,
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) kind: Kind,
+    pub(crate) peer: Option<String>,
+    pub(crate) device: Option<String>,
+    pub(crate) vlan: Option<u16>,
+    pub(crate) mac: Mac,
+    pub(crate) peer_mac: Option<Mac>,
+    pub(crate) rate: Rate,
+    pub(crate) mtu: Option<u32>,
     #[serde(default)]
-    pub(super) accept_any_mac: bool,
+    pub(crate) accept_any_mac: bool,
     #[serde(default)]
-    pub(super) hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Host>,
     #[serde(default)]
-    pub(super) prefixes: Vec<String>,
+    pub(crate) prefixes: Vec<String>,
     #[serde(default)]
-    pub(super) faults: Vec<String>,
+    pub(crate) faults: Vec<String>,
 }
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct DevicePart {
-    pub(super) name: String,
-    pub(super) rate: Option<Rate>,
-    pub(super) lcore: Option<u16>,
+pub(crate) struct DevicePart {
+    pub(crate) name: String,
+    pub(crate) rate: Option<Rate>,
+    pub(crate) lcore: Option<u16>,
 }
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Host {
-    pub(super) address: String,
-    pub(super) mac: Option<Mac>,
+pub(crate) struct Host {
+    pub(crate) address: String,
+    pub(crate) mac: Option<Mac>,
 }
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Route {
-    pub(super) prefix: String,
-    pub(super) leaf: Option<String>,
-    pub(super) spine: Option<String>,
+pub(crate) struct Route {
+    pub(crate) prefix: String,
+    pub(crate) leaf: Option<String>,
+    pub(crate) spine: Option<String>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SprayPart {
-    pub(super) policy: Option<Spray>,
-    pub(super) tie: Option<Tie>,
+pub(crate) struct SprayPart {
+    pub(crate) policy: Option<Spray>,
+    pub(crate) tie: Option<Tie>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Queue {
-    pub(super) limit: Option<Bytes>,
-    pub(super) packets: Option<u32>,
-    pub(super) slack: Option<Time>,
-    pub(super) overhead: Option<u32>,
+pub(crate) struct Queue {
+    pub(crate) limit: Option<Bytes>,
+    pub(crate) packets: Option<u32>,
+    pub(crate) slack: Option<Time>,
+    pub(crate) overhead: Option<u32>,
     #[serde(default)]
-    pub(super) dscp: BTreeMap<String, u8>,
-    pub(super) pcp: Option<BTreeMap<String, u8>>,
-    pub(super) ecn: Option<Ecn>,
+    pub(crate) dscp: BTreeMap<String, u8>,
+    pub(crate) pcp: Option<BTreeMap<String, u8>>,
+    pub(crate) ecn: Option<Ecn>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Ecn {
-    pub(super) kmin: Option<Bytes>,
-    pub(super) kmax: Option<Bytes>,
-    pub(super) pmax: Option<Probability>,
-    pub(super) priorities: Option<Vec<u8>>,
+pub(crate) struct Ecn {
+    pub(crate) kmin: Option<Bytes>,
+    pub(crate) kmax: Option<Bytes>,
+    pub(crate) pmax: Option<Probability>,
+    pub(crate) priorities: Option<Vec<u8>>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Gateway {
+pub(crate) struct Gateway {
     #[serde(default)]
-    pub(super) addresses: Vec<String>,
-    pub(super) icmp: Option<u32>,
-    pub(super) neighbors: Option<u32>,
-    pub(super) neighbor_age: Option<Time>,
-    pub(super) neighbor_ask: Option<Time>,
+    pub(crate) addresses: Vec<String>,
+    pub(crate) icmp: Option<u32>,
+    pub(crate) neighbors: Option<u32>,
+    pub(crate) neighbor_age: Option<Time>,
+    pub(crate) neighbor_ask: Option<Time>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Measurement {
-    pub(super) protocol: Option<Preset>,
-    pub(super) mark: Option<Mark>,
-    pub(super) window_packets: Option<u64>,
-    pub(super) window: Option<Time>,
-    pub(super) idle: Option<Time>,
-    pub(super) path_delay: Option<Time>,
-    pub(super) rows: Option<u32>,
-    pub(super) row: Option<Time>,
-    pub(super) announce: Option<Announce>,
-    pub(super) test: Option<PathTest>,
-    pub(super) evidence: Option<Evidence>,
-    pub(super) spine_packets: Option<u64>,
-    pub(super) silence: Option<Time>,
-    pub(super) counter_bits: Option<u32>,
+pub(crate) struct Measurement {
+    pub(crate) protocol: Option<Preset>,
+    pub(crate) mark: Option<Mark>,
+    pub(crate) window_packets: Option<u64>,
+    pub(crate) window: Option<Time>,
+    pub(crate) idle: Option<Time>,
+    pub(crate) path_delay: Option<Time>,
+    pub(crate) rows: Option<u32>,
+    pub(crate) row: Option<Time>,
+    pub(crate) announce: Option<Announce>,
+    pub(crate) test: Option<PathTest>,
+    pub(crate) evidence: Option<Evidence>,
+    pub(crate) spine_packets: Option<u64>,
+    pub(crate) silence: Option<Time>,
+    pub(crate) counter_bits: Option<u32>,
 }
 
 #[derive(Deserialize, Debug, Default)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Eal {
-    pub(super) memory: Option<super::Memory>,
-    pub(super) size: Option<Bytes>,
-    pub(super) buffer: Option<Bytes>,
-    pub(super) idle: Option<super::Idle>,
-    pub(super) lcores: Option<super::Lcores>,
+pub(crate) struct Eal {
+    pub(crate) memory: Option<super::Memory>,
+    pub(crate) size: Option<Bytes>,
+    pub(crate) buffer: Option<Bytes>,
+    pub(crate) idle: Option<super::Idle>,
+    pub(crate) lcores: Option<super::Lcores>,
     #[serde(default)]
-    pub(super) cpus: Vec<u16>,
-    pub(super) buffers: Option<u32>,
+    pub(crate) cpus: Vec<u16>,
+    pub(crate) buffers: Option<u32>,
     #[serde(default)]
-    pub(super) arguments: Vec<String>,
+    pub(crate) arguments: Vec<String>,
 }
 
 /// What a port is for.
 #[derive(Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Host,
     Uplink,
     Downlink,
@@ -175,7 +183,7 @@ pub(super) enum Kind {
 
 impl Kind {
     /// For a sentence.
-    pub(super) fn with_article(self) -> &'static str {
+    pub(crate) fn with_article(self) -> &'static str {
         match self {
             Kind::Host => "a host port",
             Kind::Uplink => "an uplink",
@@ -196,7 +204,7 @@ impl fmt::Display for Kind {
 
 /// A MAC address, read by its own rules.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Mac(pub(super) MacAddr);
+pub(crate) struct Mac(pub(crate) MacAddr);
 
 impl<'de> Deserialize<'de> for Mac {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Mac, D::Error> {

@@ -247,11 +247,25 @@ fn path_delay(queue: &QueueConfig, ports: &[PortConfig]) -> Time {
     Time::new(3 * (queue_ns + queue.slack_ns))
 }
 
-pub(super) fn eal(raw: &raw::Eal, ports: &[PortConfig]) -> Result<EalSpec, ConfigError> {
+/// `ring_bytes`: what frames of the devices' rings need of a buffer, beside the headroom.
+pub(super) fn eal(
+    raw: &raw::Eal,
+    ports: &[PortConfig],
+    ring_bytes: u32,
+) -> Result<EalSpec, ConfigError> {
     let need = u64::from(largest_frame(ports)) + HEADROOM_BYTES;
+    let of_ring = u64::from(ring_bytes) + HEADROOM_BYTES;
     // A default buffer of DPDK holds 2,048 bytes and the headroom; cache lines beyond that.
-    let default = need.max(2048 + HEADROOM_BYTES).next_multiple_of(64);
+    let default = need.max(of_ring).max(2048 + HEADROOM_BYTES);
+    let default = default.next_multiple_of(64);
     let buffer = raw.buffer.unwrap_or(Bytes::new(default)).bytes();
+    if (need..of_ring).contains(&buffer) {
+        let message = format!(
+            "{buffer} bytes hold no frame of a device's ring (framesz) and the headroom of \
+             {HEADROOM_BYTES}; give {of_ring} or more, or leave it out"
+        );
+        return Err(ConfigError::new("eal.buffer", message));
+    }
     if buffer < need {
         let message = format!(
             "{buffer} bytes hold no frame of {} and the headroom of {HEADROOM_BYTES}; give {need} \
@@ -294,6 +308,23 @@ pub(super) fn eal(raw: &raw::Eal, ports: &[PortConfig]) -> Result<EalSpec, Confi
         buffers: raw.buffers,
         arguments: raw.arguments.clone(),
     })
+}
+
+/// Where metrics are asked for.
+pub(super) fn metrics(raw: &raw::Metrics) -> Result<Option<std::net::SocketAddr>, ConfigError> {
+    let Some(text) = raw.listen.as_deref() else {
+        return Ok(None);
+    };
+    match text.parse() {
+        Ok(address) => Ok(Some(address)),
+        Err(_) => {
+            let message = format!(
+                "\"{text}\" is no address with a port; write it like 127.0.0.1:9111 (this machine \
+                 alone) or 0.0.0.0:9111 (everybody who reaches it)"
+            );
+            Err(ConfigError::new("metrics.listen", message))
+        }
+    }
 }
 
 /// The number of poll loops; a list of CPUs tells it as well.

@@ -62,6 +62,7 @@ impl TestbedConfig {
             pcap_dir: None,
             trace: None,
             socket: None,
+            metrics: None,
         };
         match preset {
             Preset::Default => default,

@@ -166,6 +166,7 @@ impl Pair {
                 pool: pool.clone(),
                 seam: Arc::clone(&shared.seam),
                 hub: Arc::clone(&hub),
+                changes: Arc::default(),
                 links: Arc::clone(&links),
             })
         };

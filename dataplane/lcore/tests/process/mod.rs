@@ -259,6 +259,7 @@ impl Process {
                 pool: pool.clone(),
                 seam: Arc::clone(&shared.seam),
                 hub: Arc::clone(&hub),
+                changes: Arc::default(),
                 links: Arc::clone(&links),
             })
         });

@@ -66,6 +66,7 @@ fn a_window_longer_than_all_psns_ends_at_its_last_and_not_a_lap_early() {
         (windows[0].packets, windows[0].marked),
         (packets, Some(sent))
     );
+    assert_eq!(net.noted(0, Note::WindowsWrapped), 1);
     assert_nothing_lost(&windows);
 }
 
@@ -114,6 +115,7 @@ fn a_last_packet_that_overtakes_others_ends_nothing() {
     net.run(200_000, &mut perfect);
     let windows = net.take_windows(1);
     assert_eq!(windows.len(), 1);
+    assert_eq!(net.noted(0, Note::PsnsSkipped), 9);
     let late = net.noted(0, Note::Marked) - 190;
     assert_eq!(
         windows[0].marked,
@@ -132,6 +134,7 @@ fn a_late_announcement_measures_what_is_left() {
     net.run(200_000, &mut perfect);
     let windows = net.take_windows(1);
     assert_eq!((windows.len(), windows[0].marked), (1, Some(100)));
+    assert_eq!(net.noted(0, Note::PsnsSkipped), 100);
     assert_nothing_lost(&windows);
 }
 
@@ -217,6 +220,7 @@ fn packets_that_are_lost_before_the_source_leaf_are_missing_on_no_path() {
     net.run(200_000, &mut perfect);
     let windows = net.take_windows(1);
     assert_eq!((windows.len(), windows[0].marked), (1, Some(360)));
+    assert_eq!(net.noted(0, Note::PsnsSkipped), 40);
     assert_nothing_lost(&windows);
 }
 
@@ -281,6 +285,7 @@ fn a_threshold_that_comes_late_or_for_an_older_window_is_not_used() {
     net.apply(1, late);
     send(&mut net, 300..500, &mut perfect);
     net.run(200_000, &mut perfect);
+    assert_eq!(net.noted(1, Note::ThresholdsLate), 2);
     for window in net.take_windows(1) {
         assert_eq!((window.threshold, window.failed.is_empty()), (None, true));
     }

@@ -324,6 +324,34 @@ fn flapping_and_poisoned_neighbours_stay_behind_their_port() {
     assert_eq!((got.len(), got.iter().filter(right).count()), (100, 100));
 }
 
+/// Goal: short flows, each of a queue pair of its own, fill the destination's table of four rows
+/// again and again; the victim is counted whole, for a row is given up only when nothing waits in
+/// it.
+#[test]
+fn a_full_flow_table_gives_up_idle_rows_alone() {
+    /// Packets of one of the attacker's flows.
+    const SHORT: u32 = 12;
+    let small = |config: &mut SwitchConfig| {
+        defended(config);
+        config.measurement.rows_max = 4;
+    };
+    let outcome = under(small, true, |n| {
+        let (flow, psn) = (1_000 + n / SHORT, n % SHORT);
+        let announced = announcement(0, 1, flow, 0, u64::from(SHORT));
+        let mut frames = vec![attacking(data(0, 1, flow, psn), true)];
+        if psn == 0 {
+            frames.insert(0, attacking(announced, true));
+        }
+        frames
+    });
+    outcome.assert_true(300);
+    let net = &outcome.net;
+    // Each of the attacker's windows is of another flow, and there is no room for so many.
+    let attackers = net.noted(0, Note::WindowsOpened) - outcome.windows.len() as u64;
+    assert!(attackers > 8, "{attackers} windows");
+    assert_eq!(net.noted(1, Note::FlowTableFull), 0);
+}
+
 /// Goal: a flow that found no row for its first packets has counted too few: void, never failed.
 #[test]
 fn a_flow_that_found_no_room_at_first_is_void() {

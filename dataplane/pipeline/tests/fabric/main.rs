@@ -178,6 +178,7 @@ fn the_window_ends_even_if_its_last_packet_and_some_closes_are_lost() {
         "spine 0 never showed the close; its counts stand at 3 G"
     );
     assert_eq!(window.reason, EndReason::Close);
+    assert_eq!(net.noted(1, Note::LastMissing), 1);
 }
 
 #[test]
@@ -193,6 +194,7 @@ fn without_any_close_the_last_psn_ends_the_window() {
         (None, 200, EndReason::LastPsn)
     );
     assert_eq!(sum(&window.counts), 200);
+    assert_eq!(net.noted(1, Note::WithoutClose), 1);
 }
 
 #[test]

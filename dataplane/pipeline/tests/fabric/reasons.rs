@@ -240,6 +240,34 @@ fn noting(note: Note) -> Net {
             net.send(0, announcement(0, 1, 7, 100, 20));
             net.send(0, data(0, 1, 7, 99));
         }
+        Note::PsnsSkipped => {
+            net.send(0, announcement(0, 1, 7, 100, 20));
+            net.send(0, data(0, 1, 7, 103));
+        }
+        Note::WindowsWrapped => {
+            net.send(0, announcement(0, 1, 7, 0xff_ffff, 2));
+            for psn in [0xff_ffff, 0] {
+                net.send(0, data(0, 1, 7, psn));
+            }
+        }
+        Note::LastMissing => flow(&mut net, 20, &mut |_, _, frame| {
+            !is_marked(frame) || packet::bth::psn(&frame.0, 42).number() != 119
+        }),
+        Note::WithoutClose => flow(&mut net, 20, &mut |_, _, frame| {
+            message_of(frame).is_none_or(|header| header.kind != MessageKind::Close)
+        }),
+        Note::WindowsPartial => flow(&mut net, 20, &mut |_, _, frame| {
+            message_of(frame).is_none_or(|header| header.kind != MessageKind::Open)
+        }),
+        Note::ThresholdsLate => net.apply(
+            1,
+            Command::Threshold {
+                row: 0,
+                generation: 1,
+                epoch: 1,
+                threshold: 5,
+            },
+        ),
         Note::CountedLate => {
             let mut held = None;
             let mut link = |from: u16, to: u16, frame: &Frame| {

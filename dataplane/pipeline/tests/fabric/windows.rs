@@ -67,6 +67,7 @@ fn a_destination_leaf_that_restarts_within_a_window_convicts_nobody() {
     assert_eq!(windows.len(), 1);
     assert_eq!(windows[0].marked, Some(400));
     assert_nothing_lost(&windows);
+    assert_eq!(net.noted(1, Note::WindowsPartial), 1);
     net.send(0, announcement(0, 1, 8, 100, 40));
     (100..140).for_each(|psn| net.send(0, data(0, 1, 8, psn)));
     net.run(100_000, &mut perfect);
@@ -179,6 +180,7 @@ fn a_window_runs_across_the_psn_wrap() {
         net.run(2_000, &mut perfect);
     }
     net.run(100_000, &mut perfect);
+    assert_eq!(net.noted(0, Note::WindowsWrapped), 1);
     let windows = net.take_windows(1);
     assert_eq!((windows.len(), windows[0].marked), (1, Some(100)));
     assert_nothing_lost(&windows);
