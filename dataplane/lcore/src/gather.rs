@@ -2,8 +2,8 @@
 //! are enough of them for it.
 //!
 //! A call to a driver costs as much for one packet as for many, and what a full receive burst brings
-//! is spread over all uplinks. So as long as bursts come full, a port waits for [`ENOUGH`] packets
-//! or for its turn, which it has every [`TURNS`] rounds; an lcore that keeps up serves every port
+//! is spread over all uplinks. So as long as bursts come full, a port waits for `ENOUGH` packets
+//! or for its turn, which it has every `TURNS` rounds; an lcore that keeps up serves every port
 //! in every round. What waits is in the port's queues, where JSQ and priorities see it.
 
 use pipeline::Nanos;

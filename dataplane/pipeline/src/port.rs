@@ -1,6 +1,6 @@
 //! Egress: eight strict-priority queues per port, bounded in bytes, behind a token bucket.
 //!
-//! All queues of a switch share slots that are allocated at start ([`slots`]), so no queue
+//! All queues of a switch share slots that are allocated at start (`slots`), so no queue
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
