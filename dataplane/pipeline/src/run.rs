@@ -162,18 +162,20 @@ impl<T: Token> Switch<T> {
             counters,
         };
         let port = PortId(run.in_port as u16);
+        let priority = run.priority;
         let (next, taken) = if !run.head.opcode.is_counted() {
             let mut never = u32::MAX;
-            way.take_others((None, &mut never), token, rest, sink)
+            way.take_others_by(priority, (None, &mut never), token, rest, sink)
         } else {
             match source.part(port, to, &run.head) {
                 None => return Next::Unknown(token),
                 Some(Part::Unmeasured(flows, until_sample)) => {
-                    way.take_others((flows, until_sample), token, rest, sink)
+                    way.take_others_by(priority, (flows, until_sample), token, rest, sink)
                 }
-                Some(Part::Window(open, which)) => {
-                    way.take_measured(now, open, which, token, rest, sink)
-                }
+                Some(Part::Window(open, which)) => match way.plain(MEASURED) {
+                    Some(of_two) => way.take_measured(of_two, now, open, which, token, rest, sink),
+                    None => way.take_measured(AnyWay, now, open, which, token, rest, sink),
+                },
             }
         };
         let (dropped, is_over) = (taken.dropped, taken.is_over);
@@ -439,10 +441,22 @@ struct LeafWay<'a, T> {
 }
 
 impl<T: Token> LeafWay<'_, T> {
+    /// How packets of `priority` go if nothing but the shorter of two queues is asked for them.
+    #[inline(always)]
+    fn plain(&self, priority: u8) -> Option<ShorterOfTwo> {
+        let of_two = self.choice.of_two(priority == MEASURED)?;
+        let place = Queues::<T>::depth_place(priority)?;
+        self.exit
+            .is_plain()
+            .then_some(ShorterOfTwo { of_two, place })
+    }
+
     /// The window's packets, in highest priority and marked.
     #[inline(always)]
-    fn take_measured<S: Sink<T>>(
+    #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
+    fn take_measured<W: Ways<T>, S: Sink<T>>(
         mut self,
+        ways: W,
         now: Nanos,
         open: &mut Open,
         which: Mark,
@@ -455,13 +469,12 @@ impl<T: Token> LeafWay<'_, T> {
         let mut is_over = false;
         let mark_bits = open.mark_bits();
         let mut stride = open.stride();
-        let of_two = self.choice.of_two(true);
         let next = loop {
             let Some(bytes) = self.run.bytes(&mut token) else {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
-            let mut bits = mark_bits;
+            let mut is_marked = true;
             if !stride.step(psn) {
                 open.walk(&stride);
                 stride = Stride::NOTHING;
@@ -470,26 +483,27 @@ impl<T: Token> LeafWay<'_, T> {
                 }
                 let class = open.classify(now, psn, which, self.counters);
                 stride = open.stride();
-                let is_marked;
                 (is_marked, is_over) = match class {
                     Class::Measured { mark, ends } => (mark, ends),
                     Class::Plain | Class::Sampled | Class::Past => (false, false),
                 };
-                bits = if is_marked { mark_bits } else { 0 };
             }
-            let uplink = self.uplink(bytes, MEASURED, of_two);
-            self.rewrite(bytes, uplink, bits);
+            let uplink = ways.uplink(&mut self, bytes, MEASURED);
+            self.rewrite(bytes, uplink);
             packets += 1;
-            if !self.enqueue(uplink, MEASURED, token, sink) {
-                refused += 1;
-                unmarked += 1;
-                if bits != 0 {
+            if is_marked {
+                bytes[FLAGS_AT] |= mark_bits;
+                if ways.enqueue(&mut self, uplink, MEASURED, token, sink) {
+                    self.choice.count_measured(uplink);
+                } else {
+                    refused += 1;
                     dropped = Some(uplink.spine());
                 }
-            } else if bits != 0 {
-                self.choice.count_measured(uplink);
             } else {
                 unmarked += 1;
+                if !AnyWay.enqueue(&mut self, uplink, MEASURED, token, sink) {
+                    refused += 1;
+                }
             }
             match rest.next() {
                 next if is_over || dropped.is_some() => break Next::Token(next),
@@ -501,7 +515,7 @@ impl<T: Token> LeafWay<'_, T> {
         if packets > 0 {
             open.touch(now);
         }
-        let marked = packets - unmarked;
+        let marked = packets - unmarked - u64::from(dropped.is_some());
         open.count_marked(marked);
         let taken = Taken {
             packets,
@@ -513,11 +527,28 @@ impl<T: Token> LeafWay<'_, T> {
         (next, taken)
     }
 
+    /// [`LeafWay::take_others`] in the way that they go.
+    #[inline(always)]
+    fn take_others_by<S: Sink<T>>(
+        self,
+        priority: u8,
+        following: (Option<&mut Announcements>, &mut u32),
+        token: T,
+        rest: &mut impl Iterator<Item = T>,
+        sink: &mut S,
+    ) -> (Next<T>, Taken) {
+        match self.plain(priority) {
+            Some(ways) => self.take_others(ways, following, token, rest, sink),
+            None => self.take_others(AnyWay, following, token, rest, sink),
+        }
+    }
+
     /// Packets that are not measured; `flows` may follow theirs, and one is to be looked at when
     /// `until_sample` comes down to it.
     #[inline(always)]
-    fn take_others<S: Sink<T>>(
+    fn take_others<W: Ways<T>, S: Sink<T>>(
         mut self,
+        ways: W,
         (mut flows, until_sample): (Option<&mut Announcements>, &mut u32),
         mut token: T,
         rest: &mut impl Iterator<Item = T>,
@@ -526,7 +557,6 @@ impl<T: Token> LeafWay<'_, T> {
         let (mut packets, mut refused) = (0, 0);
         let priority = self.run.priority;
         let unseen = u64::from(until_sample.saturating_sub(1));
-        let of_two = self.choice.of_two(priority == MEASURED);
         let next = loop {
             if packets == unseen {
                 break Next::Unknown(token);
@@ -539,10 +569,10 @@ impl<T: Token> LeafWay<'_, T> {
                 let key = key_of(&self.run.head);
                 flows.follow(port, self.to, &key, Head::psn(bytes));
             }
-            let uplink = self.uplink(bytes, priority, of_two);
-            self.rewrite(bytes, uplink, 0);
+            let uplink = ways.uplink(&mut self, bytes, priority);
+            self.rewrite(bytes, uplink);
             packets += 1;
-            if !self.enqueue(uplink, priority, token, sink) {
+            if !ways.enqueue(&mut self, uplink, priority, token, sink) {
                 refused += 1;
             }
             match rest.next() {
@@ -559,43 +589,87 @@ impl<T: Token> LeafWay<'_, T> {
         (next, taken)
     }
 
+    /// Rewrites the packet's addresses and TTL.
     #[inline(always)]
-    fn uplink(&mut self, bytes: &HeadBytes, priority: u8, of_two: Option<OfTwo>) -> Uplink {
-        let queues = &self.exit.queues;
-        match (of_two, Queues::<T>::depth_place(priority)) {
-            (Some(of_two), Some(place)) => {
-                let depths = Waiting { queues, place };
-                self.choice.shorter_of_two(of_two, &depths)
-            }
-            _ => {
-                let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
-                let hash = || hash_of_head(bytes, &self.run.head);
-                self.choice.any(priority == MEASURED, hash, depths)
-            }
-        }
-    }
-
-    /// Rewrites the packet's headers; `bits` are set among its BTH's flags.
-    #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink, bits: u8) {
+    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
         let macs = self.exit.queues.macs(uplink.port());
         bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
         ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
-        bytes[FLAGS_AT] |= bits;
+    }
+}
+
+/// How a packet's uplink is chosen and its queue entered: decided for a whole run, and compiled into it.
+trait Ways<T: Token>: Copy {
+    /// The uplink.
+    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink;
+    /// Queues the packet. True when it is queued.
+    fn enqueue<S: Sink<T>>(
+        self,
+        way: &mut LeafWay<'_, T>,
+        uplink: Uplink,
+        priority: u8,
+        token: T,
+        sink: &mut S,
+    ) -> bool;
+}
+
+/// The shorter of two queues, without ECN.
+#[derive(Clone, Copy)]
+struct ShorterOfTwo {
+    of_two: OfTwo,
+    /// Where the depths stand.
+    place: usize,
+}
+
+impl<T: Token> Ways<T> for ShorterOfTwo {
+    #[inline(always)]
+    fn uplink(self, way: &mut LeafWay<'_, T>, _bytes: &HeadBytes, _priority: u8) -> Uplink {
+        let depths = Waiting {
+            queues: &way.exit.queues,
+            place: self.place,
+        };
+        way.choice.shorter_of_two(self.of_two, &depths)
     }
 
-    /// Queues the packet. True when it is queued.
     #[inline(always)]
     fn enqueue<S: Sink<T>>(
-        &mut self,
+        self,
+        way: &mut LeafWay<'_, T>,
         uplink: Uplink,
         priority: u8,
         token: T,
         sink: &mut S,
     ) -> bool {
-        let (place, len) = ((uplink.port(), priority), self.run.wire_len);
-        self.exit
-            .enqueue_fitting(place, token, len, self.counters, sink)
+        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
+        way.exit
+            .enqueue_fitting(place, token, len, way.counters, sink)
+    }
+}
+
+/// Any policy, and any queue.
+#[derive(Clone, Copy)]
+struct AnyWay;
+
+impl<T: Token> Ways<T> for AnyWay {
+    #[inline(never)]
+    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink {
+        let queues = &way.exit.queues;
+        let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
+        let hash = || hash_of_head(bytes, &way.run.head);
+        way.choice.any(priority == MEASURED, hash, depths)
+    }
+
+    #[inline(never)]
+    fn enqueue<S: Sink<T>>(
+        self,
+        way: &mut LeafWay<'_, T>,
+        uplink: Uplink,
+        priority: u8,
+        token: T,
+        sink: &mut S,
+    ) -> bool {
+        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
+        way.exit.enqueue(place, token, len, way.counters, sink)
     }
 }
 

@@ -147,7 +147,13 @@ impl<T: Token> Exit<T> {
         }
     }
 
-    /// The same for a packet that no port refuses for its length.
+    /// Whether no queue marks congestion.
+    #[inline(always)]
+    pub(crate) fn is_plain(&self) -> bool {
+        self.red.is_none()
+    }
+
+    /// The same where no queue marks congestion, for a packet that no port refuses for its length.
     #[inline(always)]
     pub(crate) fn enqueue_fitting<S: Sink<T>>(
         &mut self,
@@ -157,9 +163,6 @@ impl<T: Token> Exit<T> {
         counters: &mut Counters,
         sink: &mut S,
     ) -> bool {
-        if self.red.is_some() {
-            return self.enqueue((port, priority), token, len, counters, sink);
-        }
         match self.queues.door(port).put(priority, token, len) {
             Ok(()) => true,
             Err((token, reason)) => {
