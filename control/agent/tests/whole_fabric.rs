@@ -68,7 +68,8 @@ fn hop_counts_name_each_link_from_one_flow() {
 fn one_victim_is_suspicion_and_says_so() {
     let config = settings(Evidence::SourceCounts, &["leaf3>spine5:drop=0.01".into()]);
     let mut memory = fabric(&config);
-    memory.run(&[(3, 6)], enough(&config), true);
+    // A suspicion over two links takes more than a path's verdict: with P_min it comes in 7 of 10 runs.
+    memory.run(&[(3, 6)], 3 * enough(&config), true);
     let found = memory.core.locate();
     assert!(found.convicted.is_empty());
     let said: Vec<String> = (found.suspects.iter())
