@@ -370,8 +370,11 @@ fn tshark_reads_a_capture() {
             "roce,ip=10.77.0.1",
             "--direction",
             "in,out",
+            // Over a while, so that both lcores have their share of it.
+            "--sample",
+            "1/64",
             "--count",
-            "400",
+            "2000",
         ],
     );
     drop(switch);
@@ -397,7 +400,7 @@ fn tshark_reads_a_capture() {
         .lines()
         .map(|line| line.split('\t').collect())
         .collect();
-    assert_eq!(lines.len(), 400);
+    assert_eq!(lines.len(), 2000);
     let mut by_interface = BTreeMap::new();
     for (line, packet) in lines.iter().zip(&capture.packets) {
         let [interface, opcode, malformed, len] = line[..] else {
