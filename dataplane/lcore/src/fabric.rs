@@ -22,7 +22,7 @@ use pipeline::{Counters, Nanos, PortCounters, PortId, Switch, Token};
 use crate::failure::Failure;
 use crate::hosts::Hosts;
 use crate::links::Links;
-use crate::packet::{LcoreSink, Packet};
+use crate::packet::{Departing, LcoreSink, Packet};
 use crate::pcap::Writer;
 use crate::plan::Plan;
 use crate::taps::Taps;
@@ -459,13 +459,13 @@ fn drain_ports(
             continue;
         };
         let room = wire.room().min(BURST);
-        node.switch.egress_burst(now, port, room, |packet| {
-            if let Some(trace) = trace {
-                trace.egress(index, now, port, packet.header());
+        node.switch
+            .egress_burst(now, port, room, &mut Departing(&mut burst));
+        if let Some(trace) = trace {
+            for mbuf in &*burst {
+                trace.egress(index, now, port, mbuf.data());
             }
-            let refused = burst.push(packet.into_mbuf());
-            debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-        });
+        }
         moved += burst.len();
         taps.sent(now, index, port, &burst);
         links.send(now, link, &mut burst);

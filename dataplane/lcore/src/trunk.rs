@@ -13,6 +13,7 @@ use pipeline::{Nanos, PortId};
 
 use crate::end::{Rx, Tx};
 use crate::gather::Gather;
+use crate::packet::Departing;
 use crate::shares::Shares;
 use crate::taps::Taps;
 use crate::worker::Part;
@@ -242,10 +243,7 @@ impl Outlet {
             let lane = lanes[0];
             let kept = unsent.len();
             let switch = &mut parts[lane.switch].switch;
-            switch.egress_burst(now, lane.port, room, |packet| {
-                let refused = unsent.push(packet.into_mbuf());
-                debug_assert!(refused.is_ok(), "there was room");
-            });
+            switch.egress_burst(now, lane.port, room, &mut Departing(unsent));
             taps.sent(now, lane.switch, lane.port, &unsent[kept..]);
             return;
         }

@@ -8,7 +8,7 @@ mod remote;
 pub mod serve;
 mod slots;
 
-use crate::busy::BusyPorts;
+use crate::busy::{BusyPorts, PORTS_MAX};
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
@@ -66,6 +66,26 @@ const ROW_SHIFT: u32 = 6;
 const ALL: usize = PRIORITIES;
 
 impl Egress {
+    /// A port that there is not: it takes nothing.
+    const NONE: Egress = Egress {
+        free_at_ps: 0,
+        byte_ps_256: 0,
+        limit_bytes: 0,
+        busy: 0,
+        popped: 0,
+        link_max_bytes: 0,
+        macs: [0; 12],
+        bytes: [0; PRIORITIES + 1],
+        entered: 0,
+        fifos: [Fifo::EMPTY; PRIORITIES],
+        tx_packets: 0,
+        tx_bytes: 0,
+        backlog_bytes_max: 0,
+        up: false,
+        is_choked: false,
+        served: 0,
+    };
+
     /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
     #[inline(never)]
     fn depth_bytes(&self, priority: u8) -> u64 {
@@ -123,6 +143,41 @@ impl Egress {
     }
 }
 
+/// What a link's time goes by.
+struct Wire {
+    /// As [`Egress::byte_ps_256`].
+    byte_ps_256: u64,
+    /// Bytes that each frame takes beside its own.
+    overhead_bytes: u64,
+}
+
+impl Wire {
+    /// How long so many frames take, in picoseconds, of so many bytes in all.
+    #[inline(always)]
+    fn time_ps(&self, frames: usize, bytes: u64) -> u64 {
+        ((bytes + frames as u64 * self.overhead_bytes) * self.byte_ps_256) >> 8
+    }
+
+    /// How many of these frames begin within `ps`, one after the other, and their bytes.
+    #[inline(never)]
+    fn begun(&self, lens: &[u32], ps: u64) -> (usize, u64) {
+        let (mut frames, mut bytes) = (0, 0);
+        for len in lens {
+            if self.time_ps(frames, bytes) > ps {
+                break;
+            }
+            frames += 1;
+            bytes += u64::from(*len);
+        }
+        (frames, bytes)
+    }
+}
+
+#[inline(always)]
+fn sum(lens: &[u32]) -> u64 {
+    lens.iter().map(|len| u64::from(*len)).sum()
+}
+
 /// Packets in a row on their way into one queue, which is told of them at the end.
 #[derive(Clone, Copy)]
 pub(crate) struct Row {
@@ -152,17 +207,26 @@ pub(crate) struct Door<'a, T> {
     egress: &'a mut Egress,
     slots: &'a mut Slots<T>,
     busy: &'a mut BusyPorts,
+    rare: &'a mut [PortCounters],
     port: usize,
 }
 
 impl<T> Door<'_, T> {
+    /// The MAC addresses that frames to the neighbour get.
+    #[inline(always)]
+    pub(crate) fn macs(&self) -> &[u8; 12] {
+        &self.egress.macs
+    }
+
     /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue, or gives it
-    /// back with the reason, to be told to [`Queues::refused`].
+    /// back with the reason.
     #[inline(always)]
     pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), (T, DropReason)> {
         let queue = usize::from(priority) & (PRIORITIES - 1);
         if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
-            return Err((token, self.egress.refusal(len)));
+            let reason = self.egress.refusal(len);
+            self.rare[self.port].refused(queue, reason);
+            return Err((token, reason));
         }
         self.append(queue, token, len)
             .map_err(|token| (token, DropReason::QueueMemory))
@@ -184,10 +248,60 @@ impl<T> Door<'_, T> {
     }
 }
 
+/// All ports. There is one at each number, so that a packet's is found without a check.
+struct Ports {
+    all: Box<[Egress; PORTS_MAX]>,
+    count: usize,
+}
+
+impl Ports {
+    fn new(ports: impl Iterator<Item = Egress>) -> Ports {
+        let mut all: Vec<Egress> = ports.take(PORTS_MAX).collect();
+        let count = all.len();
+        all.resize_with(PORTS_MAX, || Egress::NONE);
+        let Ok(all) = all.try_into() else {
+            unreachable!("it has that length")
+        };
+        Ports { all, count }
+    }
+}
+
+impl std::ops::Deref for Ports {
+    type Target = [Egress];
+
+    fn deref(&self) -> &[Egress] {
+        &self.all[..self.count]
+    }
+}
+
+impl std::ops::DerefMut for Ports {
+    fn deref_mut(&mut self) -> &mut [Egress] {
+        &mut self.all[..self.count]
+    }
+}
+
+impl std::ops::Index<usize> for Ports {
+    type Output = Egress;
+
+    #[inline(always)]
+    fn index(&self, port: usize) -> &Egress {
+        debug_assert!(port < self.count, "port {port} of {}", self.count);
+        &self.all[port % PORTS_MAX]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Ports {
+    #[inline(always)]
+    fn index_mut(&mut self, port: usize) -> &mut Egress {
+        debug_assert!(port < self.count, "port {port} of {}", self.count);
+        &mut self.all[port % PORTS_MAX]
+    }
+}
+
 /// The egress side of all ports of a switch.
 pub struct Queues<T> {
     slots: Slots<T>,
-    ports: Vec<Egress>,
+    ports: Ports,
     /// What ports count beside what [`Egress`] does.
     rare: Vec<PortCounters>,
     /// Packets of each port that another instance has admitted, and counted.
@@ -209,27 +323,13 @@ impl<T> Queues<T> {
     pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
         let ports: Vec<(u64, u32)> = ports.collect();
         let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
-        let ports: Vec<Egress> = ports
-            .into_iter()
-            .map(|(rate_bps, frame_max_bytes)| Egress {
-                bytes: [0; PRIORITIES + 1],
-                fifos: [Fifo::EMPTY; PRIORITIES],
-                free_at_ps: 0,
-                byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-                limit_bytes: config.limit_bytes,
-                busy: 0,
-                popped: 0,
-                link_max_bytes: frame_max_bytes,
-                macs: [0; 12],
-                up: true,
-                is_choked: false,
-                served: 0,
-                entered: 0,
-                tx_packets: 0,
-                tx_bytes: 0,
-                backlog_bytes_max: 0,
-            })
-            .collect();
+        let links = ports.iter().map(|&(rate_bps, frame_max_bytes)| Egress {
+            byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
+            limit_bytes: config.limit_bytes,
+            link_max_bytes: frame_max_bytes,
+            up: true,
+            ..Egress::NONE
+        });
         Queues {
             slots,
             busy: BusyPorts::new(ports.len()),
@@ -237,12 +337,8 @@ impl<T> Queues<T> {
             rare: vec![PortCounters::default(); ports.len()],
             accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
-            least_max_bytes: ports
-                .iter()
-                .map(|egress| egress.link_max_bytes)
-                .min()
-                .unwrap_or(0),
-            ports,
+            least_max_bytes: ports.iter().map(|port| port.1).min().unwrap_or(0),
+            ports: Ports::new(links),
             limit_bytes: config.limit_bytes,
             slack_ps: config.slack_ns * 1000,
             overhead_bytes: config.overhead_bytes,
@@ -303,18 +399,7 @@ impl<T> Queues<T> {
             let reason = egress.refusal(len);
             return Err((token, reason));
         }
-        self.door(port)
-            .put(priority, token, len)
-            .map_err(|(token, reason)| (token, self.refused(port, priority, reason)))
-    }
-
-    /// Counts at its port that a packet was refused.
-    #[cold]
-    pub(crate) fn refused(&mut self, port: usize, priority: u8, reason: DropReason) -> DropReason {
-        if reason == DropReason::TailDrop {
-            self.rare[port].tail_drops[usize::from(priority) & (PRIORITIES - 1)] += 1;
-        }
-        reason
+        self.door(port).put(priority, token, len)
     }
 
     /// The way into the queues of `port`.
@@ -324,6 +409,7 @@ impl<T> Queues<T> {
             egress: &mut self.ports[port],
             slots: &mut self.slots,
             busy: &mut self.busy,
+            rare: &mut self.rare,
             port,
         }
     }
@@ -382,7 +468,7 @@ impl<T> Queues<T> {
         egress.entered += u64::from(row.packets);
     }
 
-    /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
+    /// Adds what may leave `port` at `now` to `out`, highest priority first, at line rate, up to
     /// `room` packets. Returns how many.
     #[inline(always)]
     pub fn dequeue(
@@ -390,7 +476,7 @@ impl<T> Queues<T> {
         now: Nanos,
         port: usize,
         room: usize,
-        mut take: impl FnMut(T),
+        out: &mut impl Extend<T>,
     ) -> usize {
         let egress = &mut self.ports[port];
         if egress.busy == 0 {
@@ -404,20 +490,21 @@ impl<T> Queues<T> {
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
             let fifo = &mut egress.fifos[queue];
-            let (mut count, mut bytes) = (0, 0);
             // Whatever it missed, the link is busy until later than `earliest_ps` from now on.
             free_at_ps = free_at_ps.max(earliest_ps);
-            for slot in self.slots.front(*fifo, room - sent) {
-                if free_at_ps > now_ps {
-                    break;
-                }
-                free_at_ps += (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
-                bytes += u64::from(slot.len);
-                count += 1;
-                if let Some(token) = slot.take() {
-                    take(token);
-                }
+            let front = self.slots.front(*fifo, room - sent);
+            let wire = Wire {
+                byte_ps_256: egress.byte_ps_256,
+                overhead_bytes: u64::from(self.overhead_bytes),
+            };
+            let (mut count, mut bytes) = (front.lens.len(), sum(front.lens));
+            let mut taken_ps = wire.time_ps(count, bytes);
+            if free_at_ps + taken_ps > now_ps {
+                (count, bytes) = wire.begun(front.lens, now_ps - free_at_ps);
+                taken_ps = wire.time_ps(count, bytes);
             }
+            free_at_ps += taken_ps;
+            out.extend(front.take(count));
             sent += count;
             let is_empty = self.slots.advance(fifo, count as u32);
             egress.busy &= !(u32::from(is_empty) << queue);
@@ -569,9 +656,9 @@ mod tests {
     use super::*;
 
     fn next(queues: &mut Queues<u32>, now: u64) -> Option<u32> {
-        let mut next = None;
-        queues.dequeue(Nanos(now), 0, 1, |token| next = Some(token));
-        next
+        let mut next = Vec::new();
+        queues.dequeue(Nanos(now), 0, 1, &mut next);
+        next.pop()
     }
 
     pub(super) fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {

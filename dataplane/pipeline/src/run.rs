@@ -6,6 +6,8 @@
 //! Whatever is out of the ordinary (a mark from a host, no uplink, a TTL that runs out) is left,
 //! untouched and uncounted, to the whole way.
 
+mod ways;
+
 use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
 use packet::{Kind, MacAddr, Parsed, Psn, ethernet, ip};
@@ -17,8 +19,9 @@ use crate::counters::{Counters, Note};
 use crate::destination::Destination;
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
+use crate::run::ways::{AnyWay, Gate, ShorterOfTwo, Ways};
 use crate::source::{Class, Open, Part};
-use crate::spray::{Choice, Depths, OfTwo, Uplink, flow_hash};
+use crate::spray::Choice;
 use crate::switch::{Exit, Leaf, State, Switch};
 use crate::token::{Sink, Token};
 use crate::track::Stride;
@@ -254,8 +257,7 @@ impl<T: Token> Switch<T> {
             {
                 (stride, is_ended) = tally.count_any(now, stride, Head::psn(bytes), counters);
             }
-            bytes[..ethernet::ETHERTYPE].copy_from_slice(&macs);
-            ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
+            rewrite(bytes, &macs);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
             if !exit.push(&mut queue, token, counters, sink) {
@@ -474,39 +476,41 @@ impl<T: Token> LeafWay<'_, T> {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
-            let mut is_marked = true;
-            if !stride.step(psn) {
-                open.walk(&stride);
-                stride = Stride::NOTHING;
-                if open.is_outside(psn) {
-                    break Next::Unknown(token);
-                }
-                let class = open.classify(now, psn, which, self.counters);
-                stride = open.stride();
-                (is_marked, is_over) = match class {
-                    Class::Measured { mark, ends } => (mark, ends),
-                    Class::Plain | Class::Sampled | Class::Past => (false, false),
-                };
-            }
-            let uplink = ways.uplink(&mut self, bytes, MEASURED);
-            self.rewrite(bytes, uplink);
             packets += 1;
-            if is_marked {
+            if stride.step(psn) {
+                let uplink = ways.uplink(&mut self, bytes, MEASURED);
+                let gate = ways.gate(self.exit, uplink);
+                rewrite(bytes, gate.macs());
                 bytes[FLAGS_AT] |= mark_bits;
-                if ways.enqueue(&mut self, uplink, MEASURED, token, sink) {
+                if gate.put(MEASURED, token, self.run.wire_len, self.counters, sink) {
                     self.choice.count_measured(uplink);
                 } else {
                     refused += 1;
                     dropped = Some(uplink.spine());
+                    break Next::Token(rest.next());
                 }
             } else {
-                unmarked += 1;
-                if !AnyWay.enqueue(&mut self, uplink, MEASURED, token, sink) {
+                open.walk(&stride);
+                stride = Stride::NOTHING;
+                if open.is_outside(psn) {
+                    packets -= 1;
+                    break Next::Unknown(token);
+                }
+                let class = open.classify(now, psn, which, self.counters);
+                stride = open.stride();
+                let is_marked = matches!(class, Class::Measured { mark: true, .. });
+                is_over = matches!(class, Class::Measured { ends: true, .. });
+                let bits = if is_marked { mark_bits } else { 0 };
+                unmarked += u64::from(!is_marked);
+                if let Err(spine) = self.take_alone(bits, token, sink) {
                     refused += 1;
+                    dropped = is_marked.then_some(spine);
+                }
+                if is_over || dropped.is_some() {
+                    break Next::Token(rest.next());
                 }
             }
             match rest.next() {
-                next if is_over || dropped.is_some() => break Next::Token(next),
                 None => break Next::Token(None),
                 Some(next) => token = next,
             }
@@ -525,6 +529,32 @@ impl<T: Token> LeafWay<'_, T> {
             is_over,
         };
         (next, taken)
+    }
+
+    /// One of the window's packets, marked with `bits` if with any. The spine towards which it was refused,
+    /// if it was.
+    #[inline(never)]
+    fn take_alone<S: Sink<T>>(
+        &mut self,
+        bits: u8,
+        mut token: T,
+        sink: &mut S,
+    ) -> Result<(), usize> {
+        let Some(bytes) = token.header_mut().first_chunk_mut() else {
+            debug_assert!(false, "its headers were read");
+            return Ok(());
+        };
+        let uplink = AnyWay.uplink(self, bytes, MEASURED);
+        let gate = Ways::<T>::gate(AnyWay, self.exit, uplink);
+        rewrite(bytes, gate.macs());
+        bytes[FLAGS_AT] |= bits;
+        if !gate.put(MEASURED, token, self.run.wire_len, self.counters, sink) {
+            return Err(uplink.spine());
+        }
+        if bits != 0 {
+            self.choice.count_measured(uplink);
+        }
+        Ok(())
     }
 
     /// [`LeafWay::take_others`] in the way that they go.
@@ -570,9 +600,10 @@ impl<T: Token> LeafWay<'_, T> {
                 flows.follow(port, self.to, &key, Head::psn(bytes));
             }
             let uplink = ways.uplink(&mut self, bytes, priority);
-            self.rewrite(bytes, uplink);
+            let gate = ways.gate(self.exit, uplink);
+            rewrite(bytes, gate.macs());
             packets += 1;
-            if !ways.enqueue(&mut self, uplink, priority, token, sink) {
+            if !gate.put(priority, token, self.run.wire_len, self.counters, sink) {
                 refused += 1;
             }
             match rest.next() {
@@ -588,102 +619,13 @@ impl<T: Token> LeafWay<'_, T> {
         };
         (next, taken)
     }
-
-    /// Rewrites the packet's addresses and TTL.
-    #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
-        let macs = self.exit.queues.macs(uplink.port());
-        bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
-        ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
-    }
 }
 
-/// How a packet's uplink is chosen and its queue entered: decided for a whole run, and compiled into it.
-trait Ways<T: Token>: Copy {
-    /// The uplink.
-    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink;
-    /// Queues the packet. True when it is queued.
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool;
-}
-
-/// The shorter of two queues, without ECN.
-#[derive(Clone, Copy)]
-struct ShorterOfTwo {
-    of_two: OfTwo,
-    /// Where the depths stand.
-    place: usize,
-}
-
-impl<T: Token> Ways<T> for ShorterOfTwo {
-    #[inline(always)]
-    fn uplink(self, way: &mut LeafWay<'_, T>, _bytes: &HeadBytes, _priority: u8) -> Uplink {
-        let depths = Waiting {
-            queues: &way.exit.queues,
-            place: self.place,
-        };
-        way.choice.shorter_of_two(self.of_two, &depths)
-    }
-
-    #[inline(always)]
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool {
-        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
-        way.exit
-            .enqueue_fitting(place, token, len, way.counters, sink)
-    }
-}
-
-/// Any policy, and any queue.
-#[derive(Clone, Copy)]
-struct AnyWay;
-
-impl<T: Token> Ways<T> for AnyWay {
-    #[inline(never)]
-    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink {
-        let queues = &way.exit.queues;
-        let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
-        let hash = || hash_of_head(bytes, &way.run.head);
-        way.choice.any(priority == MEASURED, hash, depths)
-    }
-
-    #[inline(never)]
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool {
-        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
-        way.exit.enqueue(place, token, len, way.counters, sink)
-    }
-}
-
-/// What waits at uplinks, in the sums at one place.
-struct Waiting<'a, T> {
-    queues: &'a Queues<T>,
-    place: usize,
-}
-
-impl<T> Depths for Waiting<'_, T> {
-    #[inline(always)]
-    fn depth_bytes(&self, uplink: Uplink) -> u64 {
-        self.queues.depth_at(uplink.port(), self.place)
-    }
+/// Rewrites a packet's addresses and TTL.
+#[inline(always)]
+fn rewrite(bytes: &mut HeadBytes, macs: &[u8; 12]) {
+    bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
+    ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
 }
 
 /// The flow of a packet.
@@ -696,13 +638,4 @@ fn key_of(head: &Head) -> FlowKey {
         qpn: head.qpn(),
         space: head.opcode.space(),
     }
-}
-
-/// As [`crate::forward::hash_of`].
-#[inline(never)]
-fn hash_of_head(bytes: &HeadBytes, head: &Head) -> u64 {
-    let (source, destination) = head.ends();
-    let ports = packet::be::get32(bytes, BTH_AT - ip::UDP_HEADER_LEN);
-    let rest = u64::from(ports) << 24 | u64::from(head.qpn().0);
-    flow_hash(source.0, destination.0, rest ^ u64::from(ip::UDP) << 56)
 }

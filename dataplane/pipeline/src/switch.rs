@@ -153,28 +153,9 @@ impl<T: Token> Exit<T> {
         self.red.is_none()
     }
 
-    /// The same where no queue marks congestion, for a packet that no port refuses for its length.
-    #[inline(always)]
-    pub(crate) fn enqueue_fitting<S: Sink<T>>(
-        &mut self,
-        (port, priority): (usize, u8),
-        token: T,
-        len: u32,
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> bool {
-        match self.queues.door(port).put(priority, token, len) {
-            Ok(()) => true,
-            Err((token, reason)) => {
-                self.queues.refused(port, priority, reason);
-                Exit::drop((token, reason), counters, sink)
-            }
-        }
-    }
-
     /// Counts a packet that no queue has taken.
     #[inline(never)]
-    fn drop<S: Sink<T>>(
+    pub(crate) fn drop<S: Sink<T>>(
         (token, reason): (T, DropReason),
         counters: &mut Counters,
         sink: &mut S,
@@ -247,6 +228,18 @@ impl<T: Token> Exit<T> {
         let (place, len) = row.place();
         let is_queued = self.enqueue(place, token, len, counters, sink);
         (self.row(place, len), is_queued)
+    }
+}
+
+/// Room for one packet.
+struct One<T>(Option<T>);
+
+impl<T> Extend<T> for One<T> {
+    #[inline(always)]
+    fn extend<I: IntoIterator<Item = T>>(&mut self, packets: I) {
+        for packet in packets {
+            self.0 = Some(packet);
+        }
     }
 }
 
@@ -384,12 +377,12 @@ impl<T: Token> Switch<T> {
     /// The next packet that may leave `port` now. Call until `None`, or until the wire is full.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: PortId) -> Option<T> {
-        let mut next = None;
-        self.egress_burst(now, port, 1, |token| next = Some(token));
-        next
+        let mut next = One(None);
+        self.egress_burst(now, port, 1, &mut next);
+        next.0
     }
 
-    /// Gives what may leave `port` now to `take`, first to last, up to `room` packets. Returns how
+    /// Adds what may leave `port` now to `out`, first to last, up to `room` packets. Returns how
     /// many.
     #[inline]
     pub fn egress_burst(
@@ -397,9 +390,9 @@ impl<T: Token> Switch<T> {
         now: Nanos,
         port: PortId,
         room: usize,
-        take: impl FnMut(T),
+        out: &mut impl Extend<T>,
     ) -> usize {
-        let sent = self.exit.queues.dequeue(now, port.index(), room, take);
+        let sent = self.exit.queues.dequeue(now, port.index(), room, out);
         self.counters.tx += sent as u64;
         self.counters.queued -= sent as u64;
         sent

@@ -125,9 +125,12 @@ impl Pair {
 
     fn egress(&mut self, port: u16, room: usize) {
         self.both(|now, switch, driver| {
-            switch.egress_burst(now, PortId(port), room, |piece| {
-                driver.log.sent.push((port, piece));
-            });
+            let mut sent = Vec::new();
+            switch.egress_burst(now, PortId(port), room, &mut sent);
+            driver
+                .log
+                .sent
+                .extend(sent.into_iter().map(|piece| (port, piece)));
         });
     }
 
