@@ -130,7 +130,8 @@ impl Egress {
         (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1)
     }
 
-    /// Takes the first packet of the highest priority.
+    /// Takes the first packet of the highest priority. Who took it counts it, as sent or as popped.
+    #[inline(always)]
     fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<(T, u32)> {
         let queue = self.highest();
         let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
@@ -138,7 +139,6 @@ impl Egress {
         self.served |= 1 << queue;
         self.bytes[queue] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
-        self.popped = self.popped.wrapping_add(1);
         Some((token, len))
     }
 }
@@ -519,6 +519,31 @@ impl<T> Queues<T> {
         sent
     }
 
+    /// The same for one packet.
+    #[inline(always)]
+    pub fn dequeue_one(&mut self, now: Nanos, port: usize) -> Option<T> {
+        let egress = &mut self.ports[port];
+        if egress.busy == 0 {
+            return None;
+        }
+        egress.note_backlog();
+        let now_ps = now.0.saturating_mul(1000);
+        if egress.free_at_ps > now_ps {
+            return None;
+        }
+        let (token, len) = egress.pop(&mut self.slots)?;
+        let wire = Wire {
+            byte_ps_256: egress.byte_ps_256,
+            overhead_bytes: u64::from(self.overhead_bytes),
+        };
+        let earliest_ps = now_ps.saturating_sub(self.slack_ps);
+        let len = u64::from(len);
+        egress.free_at_ps = egress.free_at_ps.max(earliest_ps) + wire.time_ps(1, len);
+        egress.tx_packets += 1;
+        egress.tx_bytes += len;
+        Some(token)
+    }
+
     /// When [`Queues::dequeue`] will next give a packet of `port`; `None` while it is empty.
     #[inline]
     pub fn next_departure(&self, port: usize) -> Option<Nanos> {
@@ -578,6 +603,7 @@ impl<T> Queues<T> {
         egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
         let (token, _) = egress.pop(&mut self.slots)?;
+        egress.popped = egress.popped.wrapping_add(1);
         self.rare[port].flushed += 1;
         Some((token, priority))
     }
@@ -654,11 +680,10 @@ impl<T> Queues<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn next(queues: &mut Queues<u32>, now: u64) -> Option<u32> {
-        let mut next = Vec::new();
-        queues.dequeue(Nanos(now), 0, 1, &mut next);
-        next.pop()
+        queues.dequeue_one(Nanos(now), 0)
     }
 
     pub(super) fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
@@ -717,6 +742,38 @@ mod tests {
             burst, 4,
             "three that were missed within 3 us of slack, and the one due now"
         );
+    }
+
+    proptest! {
+        /// Goal: what leaves in bursts is what leaves one by one, at the same time.
+        #[test]
+        fn one_by_one_and_in_bursts_the_same_leave(
+            slack_ns in 0u64..5_000,
+            moves in proptest::collection::vec(
+                (proptest::collection::vec((0u8..8, 1u32..1000), 0..50), 1usize..40, 0u64..60_000),
+                1..60,
+            ),
+        ) {
+            let (mut bursts, mut singles) = (queues(20_000, 200, slack_ns), queues(20_000, 200, slack_ns));
+            let (mut now, mut token) = (1_000_000, 0);
+            for (packets, room, wait_ns) in moves {
+                for (priority, len) in packets {
+                    token += 1;
+                    let taken = bursts.enqueue(0, priority, token, len);
+                    prop_assert_eq!(taken, singles.enqueue(0, priority, token, len));
+                }
+                now += wait_ns;
+                let mut burst = Vec::new();
+                let sent = bursts.dequeue(Nanos(now), 0, room, &mut burst);
+                prop_assert_eq!(sent, burst.len());
+                let next = || singles.dequeue_one(Nanos(now), 0);
+                let one_by_one: Vec<u32> = std::iter::from_fn(next).take(room).collect();
+                prop_assert_eq!(burst, one_by_one);
+                prop_assert_eq!(bursts.next_departure(0), singles.next_departure(0));
+                prop_assert_eq!(bursts.counters(0), singles.counters(0));
+                prop_assert!(bursts.is_conserved() && singles.is_conserved());
+            }
+        }
     }
 
     #[test]

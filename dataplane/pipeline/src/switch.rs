@@ -231,18 +231,6 @@ impl<T: Token> Exit<T> {
     }
 }
 
-/// Room for one packet.
-struct One<T>(Option<T>);
-
-impl<T> Extend<T> for One<T> {
-    #[inline(always)]
-    fn extend<I: IntoIterator<Item = T>>(&mut self, packets: I) {
-        for packet in packets {
-            self.0 = Some(packet);
-        }
-    }
-}
-
 /// Leaf or spine.
 pub(crate) enum State {
     Leaf(Box<Leaf>),
@@ -377,9 +365,10 @@ impl<T: Token> Switch<T> {
     /// The next packet that may leave `port` now. Call until `None`, or until the wire is full.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: PortId) -> Option<T> {
-        let mut next = One(None);
-        self.egress_burst(now, port, 1, &mut next);
-        next.0
+        let token = self.exit.queues.dequeue_one(now, port.index())?;
+        self.counters.tx += 1;
+        self.counters.queued -= 1;
+        Some(token)
     }
 
     /// Adds what may leave `port` now to `out`, first to last, up to `room` packets. Returns how

@@ -205,10 +205,12 @@ impl<T> Slots<T> {
     }
 
     /// Takes the first packet of a queue, and tells its length and whether the queue is empty now.
+    #[inline(always)]
     pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<(T, u32, bool)> {
-        let front = self.front(*fifo, 1);
-        let len = *front.lens.first()?;
-        let token = front.take(1).next()?;
+        let chunk = self.chunks.get_mut((fifo.head / CHUNK) as usize)?;
+        let slot = (fifo.head % CHUNK) as usize;
+        let token = chunk.tokens[slot].take()?;
+        let len = chunk.lens[slot];
         Some((token, len, self.advance(fifo, 1)))
     }
 
