@@ -28,8 +28,8 @@ struct Egress {
     free_at_ps: u64,
     /// Picoseconds per byte, in 1/256.
     byte_ps_256: u64,
-    /// Bytes of a queue: none at all while the link is down or choked.
-    limit_bytes: u64,
+    /// Bytes up to which a queue takes packets without a question: its limit, or less where marking begins.
+    easy_bytes: u64,
     /// Bit p: queue p has packets.
     busy: u32,
     /// Packets that were taken out by [`Egress::pop`], and not sent.
@@ -54,6 +54,10 @@ struct Egress {
     is_choked: bool,
     /// Bit p: queue p was served since [`Queues::watch`] looked last.
     served: u8,
+    /// Bytes of a queue: none at all while the link is down or choked.
+    limit_bytes: u64,
+    /// Bytes of a queue above which packets may be marked.
+    kmin_bytes: u64,
 }
 
 /// A port's place is found by a shift.
@@ -70,7 +74,7 @@ impl Egress {
     const NONE: Egress = Egress {
         free_at_ps: 0,
         byte_ps_256: 0,
-        limit_bytes: 0,
+        easy_bytes: 0,
         busy: 0,
         popped: 0,
         link_max_bytes: 0,
@@ -84,6 +88,8 @@ impl Egress {
         up: false,
         is_choked: false,
         served: 0,
+        limit_bytes: 0,
+        kmin_bytes: 0,
     };
 
     /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
@@ -96,6 +102,7 @@ impl Egress {
     fn admit(&mut self, limit_bytes: u64) {
         let is_open = self.up && !self.is_choked;
         self.limit_bytes = if is_open { limit_bytes } else { 0 };
+        self.easy_bytes = self.limit_bytes.min(self.kmin_bytes);
     }
 
     /// Why a frame of `len` bytes is not taken into a queue.
@@ -195,11 +202,6 @@ impl Row {
     pub(crate) fn place(&self) -> ((usize, u8), u32) {
         ((self.port, self.queue as u8), self.len)
     }
-
-    /// Takes nothing more.
-    pub(crate) fn close(&mut self) {
-        self.left = 0;
-    }
 }
 
 /// The way into the queues of one port.
@@ -207,29 +209,19 @@ pub(crate) struct Door<'a, T> {
     egress: &'a mut Egress,
     slots: &'a mut Slots<T>,
     busy: &'a mut BusyPorts,
-    rare: &'a mut [PortCounters],
     port: usize,
 }
 
 impl<T> Door<'_, T> {
-    /// The MAC addresses that frames to the neighbour get.
+    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue that takes it
+    /// without a question, or gives it back.
     #[inline(always)]
-    pub(crate) fn macs(&self) -> &[u8; 12] {
-        &self.egress.macs
-    }
-
-    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue, or gives it
-    /// back with the reason.
-    #[inline(always)]
-    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), (T, DropReason)> {
+    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), T> {
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
-            let reason = self.egress.refusal(len);
-            self.rare[self.port].refused(queue, reason);
-            return Err((token, reason));
+        if self.egress.bytes[queue] + u64::from(len) > self.egress.easy_bytes {
+            return Err(token);
         }
         self.append(queue, token, len)
-            .map_err(|token| (token, DropReason::QueueMemory))
     }
 
     /// Appends a packet to a queue, or gives it back if there is no slot for it.
@@ -246,6 +238,13 @@ impl<T> Door<'_, T> {
         egress.entered += 1;
         Ok(())
     }
+}
+
+/// Bytes that any queue of a port of such a rate may hold before packets are marked.
+fn kmin_bytes(config: &QueueConfig, rate_bps: u64) -> u64 {
+    let curves = config.ecn.iter().flatten();
+    let kmins = curves.map(|ecn| ecn.thresholds_bytes(rate_bps).0);
+    kmins.min().unwrap_or(u64::MAX)
 }
 
 /// All ports. There is one at each number, so that a packet's is found without a check.
@@ -325,10 +324,14 @@ impl<T> Queues<T> {
         let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
         let links = ports.iter().map(|&(rate_bps, frame_max_bytes)| Egress {
             byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-            limit_bytes: config.limit_bytes,
             link_max_bytes: frame_max_bytes,
             up: true,
+            kmin_bytes: kmin_bytes(config, rate_bps),
             ..Egress::NONE
+        });
+        let links = links.map(|mut egress| {
+            egress.admit(config.limit_bytes);
+            egress
         });
         Queues {
             slots,
@@ -395,11 +398,16 @@ impl<T> Queues<T> {
         len: u32,
     ) -> Result<(), (T, DropReason)> {
         let egress = &self.ports[port];
-        if len > egress.link_max_bytes {
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        let depth = egress.bytes[queue] + u64::from(len);
+        if len > egress.link_max_bytes || depth > egress.limit_bytes {
             let reason = egress.refusal(len);
+            self.rare[port].refused(queue, reason);
             return Err((token, reason));
         }
-        self.door(port).put(priority, token, len)
+        self.door(port)
+            .append(queue, token, len)
+            .map_err(|token| (token, DropReason::QueueMemory))
     }
 
     /// The way into the queues of `port`.
@@ -409,7 +417,6 @@ impl<T> Queues<T> {
             egress: &mut self.ports[port],
             slots: &mut self.slots,
             busy: &mut self.busy,
-            rare: &mut self.rare,
             port,
         }
     }
@@ -419,7 +426,7 @@ impl<T> Queues<T> {
     pub(crate) fn row(&self, port: usize, priority: u8, len: u32) -> Row {
         let egress = &self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        let bytes = egress.limit_bytes.saturating_sub(egress.bytes[queue]);
+        let bytes = egress.easy_bytes.saturating_sub(egress.bytes[queue]);
         // Most often there is room for more than a burst, and nothing is divided.
         let fit = if bytes >> ROW_SHIFT >= u64::from(len) {
             1 << ROW_SHIFT

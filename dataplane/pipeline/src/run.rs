@@ -19,9 +19,9 @@ use crate::counters::{Counters, Note};
 use crate::destination::Destination;
 use crate::known::{Found, RowHint, Toward};
 use crate::port::{MEASURED, Queues};
-use crate::run::ways::{AnyWay, Gate, ShorterOfTwo, Ways};
+use crate::run::ways::{AnyWay, ShorterOfTwo, Ways};
 use crate::source::{Class, Open, Part};
-use crate::spray::Choice;
+use crate::spray::{Choice, Uplink};
 use crate::switch::{Exit, Leaf, State, Switch};
 use crate::token::{Sink, Token};
 use crate::track::Stride;
@@ -448,9 +448,7 @@ impl<T: Token> LeafWay<'_, T> {
     fn plain(&self, priority: u8) -> Option<ShorterOfTwo> {
         let of_two = self.choice.of_two(priority == MEASURED)?;
         let place = Queues::<T>::depth_place(priority)?;
-        self.exit
-            .is_plain()
-            .then_some(ShorterOfTwo { of_two, place })
+        Some(ShorterOfTwo { of_two, place })
     }
 
     /// The window's packets, in highest priority and marked.
@@ -479,10 +477,9 @@ impl<T: Token> LeafWay<'_, T> {
             packets += 1;
             if stride.step(psn) {
                 let uplink = ways.uplink(&mut self, bytes, MEASURED);
-                let gate = ways.gate(self.exit, uplink);
-                rewrite(bytes, gate.macs());
+                self.rewrite(bytes, uplink);
                 bytes[FLAGS_AT] |= mark_bits;
-                if gate.put(MEASURED, token, self.run.wire_len, self.counters, sink) {
+                if self.enqueue(uplink, MEASURED, token, sink) {
                     self.choice.count_measured(uplink);
                 } else {
                     refused += 1;
@@ -531,6 +528,26 @@ impl<T: Token> LeafWay<'_, T> {
         (next, taken)
     }
 
+    /// Rewrites the packet's addresses and TTL for an uplink.
+    #[inline(always)]
+    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
+        rewrite(bytes, self.exit.queues.macs(uplink.port()));
+    }
+
+    /// Queues a packet. True when it is queued.
+    #[inline(always)]
+    fn enqueue<S: Sink<T>>(
+        &mut self,
+        uplink: Uplink,
+        priority: u8,
+        token: T,
+        sink: &mut S,
+    ) -> bool {
+        let (place, len) = ((uplink.port(), priority), self.run.wire_len);
+        self.exit
+            .enqueue_fitting(place, token, len, self.counters, sink)
+    }
+
     /// One of the window's packets, marked with `bits` if with any. The spine towards which it was refused,
     /// if it was.
     #[inline(never)]
@@ -545,10 +562,9 @@ impl<T: Token> LeafWay<'_, T> {
             return Ok(());
         };
         let uplink = AnyWay.uplink(self, bytes, MEASURED);
-        let gate = Ways::<T>::gate(AnyWay, self.exit, uplink);
-        rewrite(bytes, gate.macs());
+        self.rewrite(bytes, uplink);
         bytes[FLAGS_AT] |= bits;
-        if !gate.put(MEASURED, token, self.run.wire_len, self.counters, sink) {
+        if !self.enqueue(uplink, MEASURED, token, sink) {
             return Err(uplink.spine());
         }
         if bits != 0 {
@@ -600,10 +616,9 @@ impl<T: Token> LeafWay<'_, T> {
                 flows.follow(port, self.to, &key, Head::psn(bytes));
             }
             let uplink = ways.uplink(&mut self, bytes, priority);
-            let gate = ways.gate(self.exit, uplink);
-            rewrite(bytes, gate.macs());
+            self.rewrite(bytes, uplink);
             packets += 1;
-            if !gate.put(priority, token, self.run.wire_len, self.counters, sink) {
+            if !self.enqueue(uplink, priority, token, sink) {
                 refused += 1;
             }
             match rest.next() {

@@ -147,15 +147,38 @@ impl<T: Token> Exit<T> {
         }
     }
 
-    /// Whether no queue marks congestion.
+    /// The same for a packet that no port refuses for its length.
     #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.red.is_none()
+    pub(crate) fn enqueue_fitting<S: Sink<T>>(
+        &mut self,
+        (port, priority): (usize, u8),
+        token: T,
+        len: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        match self.queues.door(port).put(priority, token, len) {
+            Ok(()) => true,
+            Err(token) => self.enqueue_hard((port, priority), token, len, counters, sink),
+        }
+    }
+
+    /// [`Exit::enqueue`] of a packet that may be marked or dropped.
+    #[inline(never)]
+    fn enqueue_hard<S: Sink<T>>(
+        &mut self,
+        place: (usize, u8),
+        token: T,
+        len: u32,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        self.enqueue(place, token, len, counters, sink)
     }
 
     /// Counts a packet that no queue has taken.
     #[inline(never)]
-    pub(crate) fn drop<S: Sink<T>>(
+    fn drop<S: Sink<T>>(
         (token, reason): (T, DropReason),
         counters: &mut Counters,
         sink: &mut S,
@@ -188,12 +211,7 @@ impl<T: Token> Exit<T> {
     /// Where packets in a row, of `len` bytes each, go to one queue.
     #[inline(always)]
     pub(crate) fn row(&self, (port, priority): (usize, u8), len: u32) -> Row {
-        let mut row = self.queues.row(port, priority, len);
-        if self.red.is_some() {
-            // Each packet is looked at.
-            row.close();
-        }
-        row
+        self.queues.row(port, priority, len)
     }
 
     /// As [`Exit::enqueue`] into the row's queue, a packet that no port refuses for its length.
