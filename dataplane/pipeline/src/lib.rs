@@ -19,6 +19,7 @@ pub mod config;
 pub mod counters;
 pub mod destination;
 pub mod drop;
+mod exit;
 pub mod fault;
 pub mod flow_table;
 pub mod foresee;

@@ -4,15 +4,17 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+mod egress;
 mod remote;
 pub mod serve;
 mod slots;
 
-use crate::busy::{BusyPorts, PORTS_MAX};
+use crate::busy::BusyPorts;
 use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
+use egress::{ALL, Egress, Ports, Wire, kmin_bytes, sum};
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -20,170 +22,8 @@ pub const PRIORITIES: usize = 8;
 /// The priority of the measured flow at its source leaf.
 pub const MEASURED: u8 = 7;
 
-/// The queues and the shaper of one port, in the order in which packets need them; what is counted
-/// less often is in [`Queues::rare`].
-#[repr(C, align(64))]
-struct Egress {
-    /// When the link will be free, in picoseconds.
-    free_at_ps: u64,
-    /// Picoseconds per byte, in 1/256.
-    byte_ps_256: u64,
-    /// Bytes up to which a queue takes packets without a question: its limit, or less where marking begins.
-    easy_bytes: u64,
-    /// Bit p: queue p has packets.
-    busy: u32,
-    /// Packets that were taken out by [`Egress::pop`], and not sent.
-    popped: u32,
-    /// The longest frame that is taken.
-    link_max_bytes: u32,
-    /// The neighbour's MAC address and the port's own, as a frame has them.
-    macs: [u8; 12],
-    /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
-    /// cache line.
-    bytes: [u64; PRIORITIES + 1],
-    /// Packets that came into the queues, here admitted or by another instance.
-    entered: u64,
-    /// By priority.
-    fifos: [Fifo; PRIORITIES],
-    tx_packets: u64,
-    tx_bytes: u64,
-    /// Most bytes that stood here at once.
-    backlog_bytes_max: u64,
-    up: bool,
-    /// Another lcore's, to which too many packets are on their way.
-    is_choked: bool,
-    /// Bit p: queue p was served since [`Queues::watch`] looked last.
-    served: u8,
-    /// Bytes of a queue: none at all while the link is down or choked.
-    limit_bytes: u64,
-    /// Bytes of a queue above which packets may be marked.
-    kmin_bytes: u64,
-}
-
-/// A port's place is found by a shift.
-const _: () = assert!(size_of::<Egress>() == 256);
-
 /// A row takes as many packets, 2 to this power, before it looks at the queue again.
 const ROW_SHIFT: u32 = 6;
-
-/// The place in [`Egress::bytes`] of all bytes together.
-const ALL: usize = PRIORITIES;
-
-impl Egress {
-    /// A port that there is not: it takes nothing.
-    const NONE: Egress = Egress {
-        free_at_ps: 0,
-        byte_ps_256: 0,
-        easy_bytes: 0,
-        busy: 0,
-        popped: 0,
-        link_max_bytes: 0,
-        macs: [0; 12],
-        bytes: [0; PRIORITIES + 1],
-        entered: 0,
-        fifos: [Fifo::EMPTY; PRIORITIES],
-        tx_packets: 0,
-        tx_bytes: 0,
-        backlog_bytes_max: 0,
-        up: false,
-        is_choked: false,
-        served: 0,
-        limit_bytes: 0,
-        kmin_bytes: 0,
-    };
-
-    /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
-    #[inline(never)]
-    fn depth_bytes(&self, priority: u8) -> u64 {
-        self.bytes[usize::from(priority)..ALL].iter().sum()
-    }
-
-    /// What is taken now, if a queue may hold `limit_bytes`.
-    fn admit(&mut self, limit_bytes: u64) {
-        let is_open = self.up && !self.is_choked;
-        self.limit_bytes = if is_open { limit_bytes } else { 0 };
-        self.easy_bytes = self.limit_bytes.min(self.kmin_bytes);
-    }
-
-    /// Why a frame of `len` bytes is not taken into a queue.
-    #[cold]
-    fn refusal(&self, len: u32) -> DropReason {
-        if !self.up {
-            DropReason::LinkDown
-        } else if len > self.link_max_bytes {
-            DropReason::Oversize
-        } else if self.is_choked {
-            DropReason::HandOffFull
-        } else {
-            DropReason::TailDrop
-        }
-    }
-
-    /// Packets in the queues. Both counts wrap alike.
-    #[inline(always)]
-    fn queued(&self) -> u32 {
-        (self.entered.wrapping_sub(self.tx_packets) as u32).wrapping_sub(self.popped)
-    }
-
-    /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
-    #[inline(always)]
-    fn note_backlog(&mut self) {
-        self.backlog_bytes_max = self.backlog_bytes_max.max(self.bytes[ALL]);
-    }
-
-    /// The highest priority that has packets, if any has.
-    #[inline(always)]
-    fn highest(&self) -> usize {
-        (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1)
-    }
-
-    /// Takes the first packet of the highest priority. Who took it counts it, as sent or as popped.
-    #[inline(always)]
-    fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<(T, u32)> {
-        let queue = self.highest();
-        let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
-        self.busy &= !(u32::from(is_empty) << queue);
-        self.served |= 1 << queue;
-        self.bytes[queue] -= u64::from(len);
-        self.bytes[ALL] -= u64::from(len);
-        Some((token, len))
-    }
-}
-
-/// What a link's time goes by.
-struct Wire {
-    /// As [`Egress::byte_ps_256`].
-    byte_ps_256: u64,
-    /// Bytes that each frame takes beside its own.
-    overhead_bytes: u64,
-}
-
-impl Wire {
-    /// How long so many frames take, in picoseconds, of so many bytes in all.
-    #[inline(always)]
-    fn time_ps(&self, frames: usize, bytes: u64) -> u64 {
-        ((bytes + frames as u64 * self.overhead_bytes) * self.byte_ps_256) >> 8
-    }
-
-    /// How many of these frames begin within `ps`, one after the other, and their bytes.
-    #[inline(never)]
-    fn begun(&self, lens: &[u32], ps: u64) -> (usize, u64) {
-        let (mut frames, mut bytes) = (0, 0);
-        for len in lens {
-            if self.time_ps(frames, bytes) > ps {
-                break;
-            }
-            frames += 1;
-            bytes += u64::from(*len);
-        }
-        (frames, bytes)
-    }
-}
-
-#[inline(always)]
-fn sum(lens: &[u32]) -> u64 {
-    lens.iter().map(|len| u64::from(*len)).sum()
-}
 
 /// Packets in a row on their way into one queue, which is told of them at the end.
 #[derive(Clone, Copy)]
@@ -237,63 +77,6 @@ impl<T> Door<'_, T> {
         egress.bytes[ALL] += u64::from(len);
         egress.entered += 1;
         Ok(())
-    }
-}
-
-/// Bytes that any queue of a port of such a rate may hold before packets are marked.
-fn kmin_bytes(config: &QueueConfig, rate_bps: u64) -> u64 {
-    let curves = config.ecn.iter().flatten();
-    let kmins = curves.map(|ecn| ecn.thresholds_bytes(rate_bps).0);
-    kmins.min().unwrap_or(u64::MAX)
-}
-
-/// All ports. There is one at each number, so that a packet's is found without a check.
-struct Ports {
-    all: Box<[Egress; PORTS_MAX]>,
-    count: usize,
-}
-
-impl Ports {
-    fn new(ports: impl Iterator<Item = Egress>) -> Ports {
-        let mut all: Vec<Egress> = ports.take(PORTS_MAX).collect();
-        let count = all.len();
-        all.resize_with(PORTS_MAX, || Egress::NONE);
-        let Ok(all) = all.try_into() else {
-            unreachable!("it has that length")
-        };
-        Ports { all, count }
-    }
-}
-
-impl std::ops::Deref for Ports {
-    type Target = [Egress];
-
-    fn deref(&self) -> &[Egress] {
-        &self.all[..self.count]
-    }
-}
-
-impl std::ops::DerefMut for Ports {
-    fn deref_mut(&mut self) -> &mut [Egress] {
-        &mut self.all[..self.count]
-    }
-}
-
-impl std::ops::Index<usize> for Ports {
-    type Output = Egress;
-
-    #[inline(always)]
-    fn index(&self, port: usize) -> &Egress {
-        debug_assert!(port < self.count, "port {port} of {}", self.count);
-        &self.all[port % PORTS_MAX]
-    }
-}
-
-impl std::ops::IndexMut<usize> for Ports {
-    #[inline(always)]
-    fn index_mut(&mut self, port: usize) -> &mut Egress {
-        debug_assert!(port < self.count, "port {port} of {}", self.count);
-        &mut self.all[port % PORTS_MAX]
     }
 }
 

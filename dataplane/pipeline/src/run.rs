@@ -6,23 +6,23 @@
 //! Whatever is out of the ordinary (a mark from a host, no uplink, a TTL that runs out) is left,
 //! untouched and uncounted, to the whole way.
 
+mod leaf_way;
+mod tally;
 mod ways;
 
 use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
-use packet::{Kind, MacAddr, Parsed, Psn, ethernet, ip};
+use packet::{Kind, MacAddr, Parsed, ethernet, ip};
 
-use crate::announced::Announcements;
-use crate::config::Mark;
 use crate::config::PortKind;
-use crate::counters::{Counters, Note};
-use crate::destination::Destination;
+use crate::counters::Note;
 use crate::known::{Found, RowHint, Toward};
-use crate::port::{MEASURED, Queues};
-use crate::run::ways::{AnyWay, ShorterOfTwo, Ways};
-use crate::source::{Class, Open, Part};
-use crate::spray::{Choice, Uplink};
-use crate::switch::{Exit, Leaf, State, Switch};
+use crate::port::MEASURED;
+use crate::run::leaf_way::LeafWay;
+use crate::run::tally::Tally;
+use crate::run::ways::AnyWay;
+use crate::source::Part;
+use crate::switch::{Leaf, State, Switch};
 use crate::token::{Sink, Token};
 use crate::track::Stride;
 use crate::types::{FlowKey, LeafId, Nanos, PortId};
@@ -390,250 +390,6 @@ struct Taken {
     dropped: Option<usize>,
     /// The window's last was among them.
     is_over: bool,
-}
-
-/// Marked packets of one flow and colour that come over one spine.
-struct Tally<'a> {
-    destination: &'a mut Destination,
-    /// Row, spine, colour.
-    path: (usize, usize, usize),
-}
-
-impl Tally<'_> {
-    /// What can be counted in a row from here.
-    #[inline(always)]
-    fn stride(&self) -> Stride {
-        let (row, _, colour) = self.path;
-        self.destination.stride(row, colour)
-    }
-
-    /// Takes a packet behind what `stride` has taken. What can be counted from there, and whether a
-    /// window ends with the packet.
-    #[inline(never)]
-    fn count_any(
-        &mut self,
-        now: Nanos,
-        stride: Stride,
-        psn: Psn,
-        counters: &mut Counters,
-    ) -> (Stride, bool) {
-        self.walk(now, &stride, counters);
-        let (row, spine, colour) = self.path;
-        let Tally { destination, .. } = self;
-        let is_ended = destination.count_any(now, row, spine, colour, psn, counters);
-        (self.stride(), is_ended)
-    }
-
-    /// Counts what `stride` has taken.
-    #[inline(always)]
-    fn walk(&mut self, now: Nanos, stride: &Stride, counters: &mut Counters) {
-        let (row, spine, colour) = self.path;
-        let Tally { destination, .. } = self;
-        destination.walk(now, row, spine, colour, stride, counters);
-    }
-}
-
-/// All that packets from a host to another leaf meet.
-struct LeafWay<'a, T> {
-    run: &'a Run,
-    to: LeafId,
-    choice: Choice<'a>,
-    exit: &'a mut Exit<T>,
-    counters: &'a mut Counters,
-}
-
-impl<T: Token> LeafWay<'_, T> {
-    /// How packets of `priority` go if nothing but the shorter of two queues is asked for them.
-    #[inline(always)]
-    fn plain(&self, priority: u8) -> Option<ShorterOfTwo> {
-        let of_two = self.choice.of_two(priority == MEASURED)?;
-        let place = Queues::<T>::depth_place(priority)?;
-        Some(ShorterOfTwo { of_two, place })
-    }
-
-    /// The window's packets, in highest priority and marked.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
-    fn take_measured<W: Ways<T>, S: Sink<T>>(
-        mut self,
-        ways: W,
-        now: Nanos,
-        open: &mut Open,
-        which: Mark,
-        mut token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
-        let mut dropped = None;
-        let mut is_over = false;
-        let mark_bits = open.mark_bits();
-        let mut stride = open.stride();
-        let next = loop {
-            let Some(bytes) = self.run.bytes(&mut token) else {
-                break Next::Token(Some(token));
-            };
-            let psn = Head::psn(bytes);
-            packets += 1;
-            if stride.step(psn) {
-                let uplink = ways.uplink(&mut self, bytes, MEASURED);
-                self.rewrite(bytes, uplink);
-                bytes[FLAGS_AT] |= mark_bits;
-                if self.enqueue(uplink, MEASURED, token, sink) {
-                    self.choice.count_measured(uplink);
-                } else {
-                    refused += 1;
-                    dropped = Some(uplink.spine());
-                    break Next::Token(rest.next());
-                }
-            } else {
-                open.walk(&stride);
-                stride = Stride::NOTHING;
-                if open.is_outside(psn) {
-                    packets -= 1;
-                    break Next::Unknown(token);
-                }
-                let class = open.classify(now, psn, which, self.counters);
-                stride = open.stride();
-                let is_marked = matches!(class, Class::Measured { mark: true, .. });
-                is_over = matches!(class, Class::Measured { ends: true, .. });
-                let bits = if is_marked { mark_bits } else { 0 };
-                unmarked += u64::from(!is_marked);
-                if let Err(spine) = self.take_alone(bits, token, sink) {
-                    refused += 1;
-                    dropped = is_marked.then_some(spine);
-                }
-                if is_over || dropped.is_some() {
-                    break Next::Token(rest.next());
-                }
-            }
-            match rest.next() {
-                None => break Next::Token(None),
-                Some(next) => token = next,
-            }
-        };
-        open.walk(&stride);
-        if packets > 0 {
-            open.touch(now);
-        }
-        let marked = packets - unmarked - u64::from(dropped.is_some());
-        open.count_marked(marked);
-        let taken = Taken {
-            packets,
-            refused,
-            marked,
-            dropped,
-            is_over,
-        };
-        (next, taken)
-    }
-
-    /// Rewrites the packet's addresses and TTL for an uplink.
-    #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
-        rewrite(bytes, self.exit.queues.macs(uplink.port()));
-    }
-
-    /// Queues a packet. True when it is queued.
-    #[inline(always)]
-    fn enqueue<S: Sink<T>>(
-        &mut self,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool {
-        let (place, len) = ((uplink.port(), priority), self.run.wire_len);
-        self.exit
-            .enqueue_fitting(place, token, len, self.counters, sink)
-    }
-
-    /// One of the window's packets, marked with `bits` if with any. The spine towards which it was refused,
-    /// if it was.
-    #[inline(never)]
-    fn take_alone<S: Sink<T>>(
-        &mut self,
-        bits: u8,
-        mut token: T,
-        sink: &mut S,
-    ) -> Result<(), usize> {
-        let Some(bytes) = token.header_mut().first_chunk_mut() else {
-            debug_assert!(false, "its headers were read");
-            return Ok(());
-        };
-        let uplink = AnyWay.uplink(self, bytes, MEASURED);
-        self.rewrite(bytes, uplink);
-        bytes[FLAGS_AT] |= bits;
-        if !self.enqueue(uplink, MEASURED, token, sink) {
-            return Err(uplink.spine());
-        }
-        if bits != 0 {
-            self.choice.count_measured(uplink);
-        }
-        Ok(())
-    }
-
-    /// [`LeafWay::take_others`] in the way that they go.
-    #[inline(always)]
-    fn take_others_by<S: Sink<T>>(
-        self,
-        priority: u8,
-        following: (Option<&mut Announcements>, &mut u32),
-        token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        match self.plain(priority) {
-            Some(ways) => self.take_others(ways, following, token, rest, sink),
-            None => self.take_others(AnyWay, following, token, rest, sink),
-        }
-    }
-
-    /// Packets that are not measured; `flows` may follow theirs, and one is to be looked at when
-    /// `until_sample` comes down to it.
-    #[inline(always)]
-    fn take_others<W: Ways<T>, S: Sink<T>>(
-        mut self,
-        ways: W,
-        (mut flows, until_sample): (Option<&mut Announcements>, &mut u32),
-        mut token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        let (mut packets, mut refused) = (0, 0);
-        let priority = self.run.priority;
-        let unseen = u64::from(until_sample.saturating_sub(1));
-        let next = loop {
-            if packets == unseen {
-                break Next::Unknown(token);
-            }
-            let Some(bytes) = self.run.bytes(&mut token) else {
-                break Next::Token(Some(token));
-            };
-            if let Some(flows) = &mut flows {
-                let port = PortId(self.run.in_port as u16);
-                let key = key_of(&self.run.head);
-                flows.follow(port, self.to, &key, Head::psn(bytes));
-            }
-            let uplink = ways.uplink(&mut self, bytes, priority);
-            self.rewrite(bytes, uplink);
-            packets += 1;
-            if !self.enqueue(uplink, priority, token, sink) {
-                refused += 1;
-            }
-            match rest.next() {
-                None => break Next::Token(None),
-                Some(next) => token = next,
-            }
-        };
-        *until_sample -= packets as u32;
-        let taken = Taken {
-            packets,
-            refused,
-            ..Taken::default()
-        };
-        (next, taken)
-    }
 }
 
 /// Rewrites a packet's addresses and TTL.

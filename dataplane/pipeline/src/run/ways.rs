@@ -3,7 +3,7 @@
 use packet::head::{BTH_AT, Head, HeadBytes};
 use packet::ip;
 
-use super::LeafWay;
+use super::leaf_way::LeafWay;
 use crate::port::{MEASURED, Queues};
 use crate::spray::{Depths, OfTwo, Uplink, flow_hash};
 use crate::token::Token;
