@@ -18,3 +18,4 @@ mod show;
 mod sim;
 mod testbed;
 mod trunk;
+mod trust;

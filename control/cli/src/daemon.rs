@@ -187,7 +187,12 @@ impl Running {
             {
                 if is_told {
                     self.kill();
-                    let message = format!("{NAME} did not end in time and was killed");
+                    let message = format!(
+                        "{NAME} was told to end, by a signal or because its time was over, and had \
+                         not {} s later; it was killed. If nothing stopped it, it had no CPU: run \
+                         it where one is free, or give it a longer --limit",
+                        GRACE.as_secs()
+                    );
                     return Err(Failure::new(NO, message));
                 }
                 self.tell(SIGTERM);
