@@ -16,4 +16,5 @@ pub mod result;
 pub mod seam;
 pub mod show;
 pub mod socket;
+pub mod verdict;
 pub mod watch;
