@@ -184,8 +184,7 @@ impl From<&PathTest> for PathVerdict {
             dropped: test.congestion_dropped,
             noise: test.noise_variance,
             visible: test.min_detectable_rate,
-            hops: (test.links)
-                .map(|[up, down]| [up.sent, up.received, down.sent, down.received]),
+            hops: (test.links).map(|[up, down]| [up.sent, up.received, down.sent, down.received]),
         }
     }
 }

@@ -42,6 +42,8 @@ impl Rules {
 
 /// Spines that nobody has news of are looked at this often, for what time alone causes.
 const LOOK_NS: u64 = 2_000_000_000;
+/// A spine with news is looked at this often at most: under load every verdict is news.
+const NEWS_NS: u64 = 1_000_000_000;
 /// A verdict from the future by more than this is taken for now: clocks agree to about a second.
 const AHEAD_NS: u64 = 2_000_000_000;
 
@@ -203,6 +205,13 @@ pub struct Row {
     pub acknowledged: Option<Acknowledgement>,
 }
 
+impl Spine {
+    fn is_due(&self, now: Nanos) -> bool {
+        let wait = if self.has_news { NEWS_NS } else { LOOK_NS };
+        now.0 >= self.looked.0.saturating_add(wait)
+    }
+}
+
 impl Core {
     /// Nothing known.
     pub fn new(rules: Rules) -> Core {
@@ -306,9 +315,8 @@ impl Core {
     /// Looks at up to `spines` spines whose turn it is: first those with news that have waited longest.
     /// Returns what changed.
     pub fn evaluate(&mut self, now: Nanos, spines: usize) -> Vec<Event> {
-        let is_due = |spine: &Spine| spine.has_news || now.0 >= spine.looked.0 + LOOK_NS;
         let mut due: Vec<usize> = (0..self.spines.len())
-            .filter(|&x| is_due(&self.spines[x]))
+            .filter(|&x| self.spines[x].is_due(now))
             .collect();
         due.sort_by_key(|&x| self.spines[x].looked);
         let mut events = Vec::new();
@@ -318,9 +326,9 @@ impl Core {
         events
     }
 
-    /// Whether a spine has news that have not been looked at.
-    pub fn has_news(&self) -> bool {
-        self.spines.iter().any(|spine| spine.has_news)
+    /// Whether it is a spine's turn.
+    pub fn is_due(&self, now: Nanos) -> bool {
+        self.spines.iter().any(|spine| spine.is_due(now))
     }
 
     fn look_at(&mut self, x: usize, now: Nanos, events: &mut Vec<Event>) {
@@ -527,6 +535,14 @@ pub fn check(fabric: Fabric, verdict: &WindowVerdict) -> Result<(), Refusal> {
     let paths = &verdict.paths;
     if paths.is_empty() || !paths.is_sorted_by(|a, b| a.spine < b.spine) {
         return Err(Refusal::Paths);
+    }
+    // A history's numbers have a sign.
+    let has_room = |number: u64| i64::try_from(number).is_ok();
+    if ![verdict.seq, verdict.at_ns, verdict.took_ns]
+        .into_iter()
+        .all(has_room)
+    {
+        return Err(Refusal::Number);
     }
     // Counts beyond 2^52 are no packets, and would lose digits.
     let is_number = |number: f64| (0.0..4.5e15).contains(&number);

@@ -176,10 +176,10 @@ fn steps_come_to_the_same() {
     }
     let mut found = Vec::new();
     for _ in 0..fabric().spines {
-        assert!(core.has_news());
+        assert!(core.is_due(Nanos(T0)));
         found.extend(core.evaluate(Nanos(T0), 1));
     }
-    assert!(!core.has_news());
+    assert!(!core.is_due(Nanos(T0)));
     assert_eq!(found.len(), 1, "{found:?}");
 }
 
@@ -216,6 +216,7 @@ fn wrong_verdicts_are_refused() {
     assert_eq!(with(|v| v.src = LeafId(4)), Err(Refusal::OutsideFabric));
     assert_eq!(with(|v| v.paths[3].spine = 4), Err(Refusal::OutsideFabric));
     assert_eq!(with(|v| v.paths.clear()), Err(Refusal::Paths));
+    assert_eq!(with(|v| v.at_ns = u64::MAX), Err(Refusal::Number));
     assert_eq!(with(|v| v.paths[1].spine = 0), Err(Refusal::Paths));
     assert_eq!(
         with(|v| v.paths[0].expected = f64::NAN),
@@ -255,7 +256,7 @@ proptest! {
         let mut core = Core::new(Rules::new(fabric()));
         rounds(&mut core, 0, 1, &[(link("leaf0>spine1"), 0.02)]);
         core.take(verdict(2, 3, T0 + ahead * S, &[]), Nanos(T0));
-        core.evaluate(Nanos(T0), 64);
+        core.evaluate(Nanos(T0 + S), 64);
         prop_assert_eq!(in_state(&core, State::Convicted), ["leaf0>spine1"]);
         prop_assert_eq!(core.counts().ahead, 1);
     }

@@ -73,11 +73,23 @@ impl Reader {
         let mut rows = query.query(rusqlite::params_from_iter(values))?;
         let mut events = Vec::new();
         while let Some(row) = rows.next()? {
-            let body = row.get_ref(1)?.as_str()?;
-            if let Ok(mut event) = serde_json::from_str::<Event>(body) {
-                event.id = row.get::<_, i64>(0)? as u64;
-                events.push(event);
-            }
+            events.extend(event_of(row)?);
+        }
+        Ok(events)
+    }
+
+    /// Events after a number, in their order.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn events_after(&self, id: u64) -> rusqlite::Result<Vec<Event>> {
+        let text = "select id, body from event where id > ? order by id limit ?";
+        let mut query = self.0.prepare_cached(text)?;
+        let after = i64::try_from(id).unwrap_or(i64::MAX);
+        let mut rows = query.query([after, EVENTS_MAX as i64])?;
+        let mut events = Vec::new();
+        while let Some(row) = rows.next()? {
+            events.extend(event_of(row)?);
         }
         Ok(events)
     }
@@ -114,6 +126,13 @@ impl Reader {
         }
         Ok(rows)
     }
+}
+
+/// The event of a row of number and body; `None` if the body is none.
+fn event_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<Event>> {
+    let id = row.get::<_, i64>(0)? as u64;
+    let event = serde_json::from_str::<Event>(row.get_ref(1)?.as_str()?);
+    Ok(event.ok().map(|event| Event { id, ..event }))
 }
 
 /// The links' states, as last written.

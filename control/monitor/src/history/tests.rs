@@ -147,6 +147,14 @@ fn events_are_found() {
         found.iter().map(|event| event.id).collect::<Vec<_>>()
     };
     assert_eq!(ids(Filter::default()), [3, 2, 1]);
+    let after = |id| {
+        let found = reader.events_after(id).unwrap();
+        found.iter().map(|event| event.id).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (after(0), after(2), after(u64::MAX)),
+        (vec![1, 2, 3], vec![3], vec![])
+    );
     let since = |since_ns| Filter {
         since_ns: Some(since_ns),
         ..Filter::default()
