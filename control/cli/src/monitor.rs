@@ -34,6 +34,12 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     if args.dry_run {
         return Ok(ExitCode::SUCCESS);
     }
+    // As the daemon's, but events of links are to be seen.
+    let level = std::env::var("SPRAYCHECK_LOG").unwrap_or_else(|_| "info".into());
+    tracing_subscriber::fmt()
+        .with_writer(std::io::stderr)
+        .with_env_filter(level)
+        .init();
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

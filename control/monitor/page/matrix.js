@@ -29,9 +29,10 @@ export class Matrix {
     }
     [this.leaves, this.spines] = [leaves, spines];
     this.table.classList.toggle("roomy", spines <= 16);
+    this.table.closest("section").classList.toggle("wide", spines > 16);
     const head = element("tr", {}, [element("td", { "aria-hidden": "true" })]);
     for (let spine = 0; spine < spines; spine++) {
-      head.append(element("th", { text: spines <= 16 ? `spine${spine}` : `s${spine}`, scope: "col", "aria-label": `spine${spine}` }));
+      head.append(element("th", { text: spines <= 16 ? `spine${spine}` : String(spine), scope: "col", "aria-label": `spine${spine}` }));
     }
     const body = element("tbody");
     this.cells = [];

@@ -32,7 +32,7 @@ export function draw(canvas, fabric, rows) {
     const bad = state === "convicted" || state === "suspect";
     g.strokeStyle = paint[state];
     g.lineWidth = bad ? 3 : many ? 0.4 : 1;
-    g.globalAlpha = bad || !many ? 1 : 0.5;
+    g.globalAlpha = bad || !many ? 1 : 0.25;
     g.setLineDash(state === "suspect" ? [7, 4] : state === "unknown" ? [2, 4] : []);
     g.beginPath();
     for (const { up, leaf, spine } of by[state]) {
@@ -56,7 +56,9 @@ export function draw(canvas, fabric, rows) {
     for (let index = 0; index < of; index++) {
       g.fillRect(x(index, of) - 3, name === "spine" ? top - 4 : bottom, 6, 4);
       if (index % every(of) === 0) {
-        g.fillText(`${name}${index}`, x(index, of), y);
+        // The outermost name stays within the picture.
+        const half = g.measureText(`${name}${index}`).width / 2;
+        g.fillText(`${name}${index}`, Math.min(Math.max(x(index, of), half), width - half), y);
       }
     }
   }

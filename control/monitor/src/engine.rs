@@ -174,11 +174,12 @@ impl Engine {
             self.look();
             if published.elapsed() >= PUBLISH || !self.untold.is_empty() {
                 published = Instant::now();
+                self.publish();
+                // After what has changed was told: ages and coverage alone.
                 if refreshed.elapsed() >= REFRESH {
                     refreshed = published;
                     self.rows = self.core.rows(now());
                 }
-                self.publish();
             }
             if retained.elapsed() >= RETAIN {
                 let more = self.history.retain(now(), &self.settings.retention);
@@ -296,12 +297,9 @@ impl Engine {
             self.say_trouble(&error);
         }
         for event in &events {
-            tracing::info!(
-                "{}: {} ({})",
-                event.link,
-                event.kind.name(),
-                event.drop_rate
-            );
+            let (link, kind) = (event.link, event.kind.name());
+            let percent = 100.0 * event.drop_rate;
+            tracing::info!("{link}: {kind}, loses {percent:.3} % {}", event.text);
             self.shared.count(event);
         }
         self.untold.append(&mut events);
