@@ -1,5 +1,6 @@
 //! `spraycheck monitor`: the fabric-wide collector, in this process, until it is told to stop.
 
+use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +39,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     let level = std::env::var("SPRAYCHECK_LOG").unwrap_or_else(|_| "info".into());
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(level)
         .init();
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());

@@ -51,6 +51,8 @@ impl axum::serve::Listener for Bounded {
         loop {
             match self.listener.accept().await {
                 Ok((stream, address)) => {
+                    // Answers are written whole; what cannot be set costs some milliseconds.
+                    let _ = stream.set_nodelay(true);
                     let placed = Placed {
                         stream,
                         idle: Box::pin(tokio::time::sleep(IDLE)),
