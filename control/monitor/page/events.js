@@ -4,6 +4,8 @@ import { get } from "./ask.js";
 import { element, percent, time } from "./words.js";
 
 const KINDS = ["convicted", "suspected", "cleared", "healthy", "acknowledged", "routing"];
+// What people and the monitor do about a link is no state of it.
+const CALM = ["acknowledged", "routing"];
 const PAGE = 50;
 const SHOWN_MAX = 500;
 
@@ -60,7 +62,7 @@ export class Events {
     const interval = event.ci95 ? ` (${percent(event.ci95[0])} to ${percent(event.ci95[1])})` : "";
     return element("tr", {}, [
       element("td", { text: time(event.at_ns) }),
-      element("td", {}, [element("span", { text: event.kind, cls: `tag ${event.to}` })]),
+      element("td", {}, [element("span", { text: event.kind, cls: `tag ${CALM.includes(event.kind) ? "unknown" : event.to}` })]),
       element("td", {}, [link]),
       element("td", { text: event.drop_rate ? percent(event.drop_rate) + interval : "" }),
       element("td", { text: event.text }),
