@@ -3,10 +3,12 @@
 //! Nothing here links the project's own crates. Frames are judged by etherparse and by an ICRC of
 //! their own; results are read as JSON.
 
+mod browser;
 mod capture;
 mod docs;
 mod life;
 mod metrics;
+mod monitor;
 mod namespaces;
 mod netns_fabric;
 mod oracle;

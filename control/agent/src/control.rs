@@ -23,6 +23,7 @@ use crate::operate::Links;
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
 use crate::socket;
+use crate::stream::Stream;
 
 /// How often the rings are read.
 const ROUND: Duration = Duration::from_millis(1);
@@ -138,19 +139,27 @@ pub struct State {
     /// Paths that the data planes hold for failed: (destination switch, source leaf, spine).
     pub failed_paths: Vec<(usize, usize, usize)>,
     pub(crate) captures: Captures,
+    /// Verdicts for the monitor.
+    pub(crate) stream: Stream,
 }
 
 impl State {
     /// Nothing heard yet.
     pub(crate) fn new(config: ControlConfig, shared: Shared) -> State {
+        let mut core = Core::with_test(config.rules, config.test);
+        // Without a socket nobody can take them.
+        if config.socket.is_some() {
+            core.begin_telling();
+        }
         State {
-            core: Core::with_test(config.rules, config.test),
+            core,
             reset_at_ns: RESET_NS,
             commands_refused: 0,
             bitmap_at: 0,
             findings_at: 0,
             failed_paths: Vec::new(),
             captures: Captures::default(),
+            stream: Stream::default(),
             config,
             shared,
         }
@@ -168,6 +177,9 @@ impl State {
                 Body::Window(window) => self.core.on_window(&window),
                 Body::Dropped(dropped) => self.core.on_dropped(dropped),
             }
+        }
+        while let Some(tests) = self.core.next_untold() {
+            (self.stream).tell(&tests, self.config.test == Test::Sequential);
         }
         self.bitmap_at += 1;
         if self.bitmap_at >= BITMAP_ROUNDS {

@@ -106,6 +106,8 @@ pub struct Core {
     latest: Nanos,
     /// What was named when it was last looked at.
     found: Localization,
+    /// Tests that have not been told; `None` unless somebody takes them.
+    untold: Option<VecDeque<Vec<PathTest>>>,
     /// Thresholds by packets and spines of a window.
     thresholds: BTreeMap<(u64, usize), u32>,
 }
@@ -138,7 +140,25 @@ impl Core {
             counters: AgentCounters::default(),
             latest: Nanos(0),
             found: Localization::default(),
+            untold: None,
             thresholds: BTreeMap::new(),
+        }
+    }
+
+    /// From now on each window's tests are kept until [`Core::next_untold`] takes them.
+    pub fn begin_telling(&mut self) {
+        self.untold.get_or_insert_default();
+    }
+
+    /// The tests of the earliest window that have not been told.
+    pub fn next_untold(&mut self) -> Option<Vec<PathTest>> {
+        self.untold.as_mut()?.pop_front()
+    }
+
+    /// Keeps tests to be told. Taken after every round, so there are as many as a round has windows.
+    fn keep_untold(&mut self, tests: &[PathTest]) {
+        if let Some(untold) = self.untold.as_mut().filter(|_| !tests.is_empty()) {
+            untold.push_back(tests.to_vec());
         }
     }
 
@@ -201,6 +221,7 @@ impl Core {
         if self.take_all(&aggregate, &mut tests) {
             window.end = EndReason::Alarm;
         }
+        self.keep_untold(&tests);
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
         if self.verdicts.len() < VERDICTS_MAX {

@@ -16,4 +16,6 @@ pub mod result;
 pub mod seam;
 pub mod show;
 pub mod socket;
+pub mod stream;
+pub mod verdict;
 pub mod watch;

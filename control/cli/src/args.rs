@@ -2,6 +2,7 @@
 
 mod bench;
 mod capture;
+mod monitor;
 mod operate;
 mod sim;
 mod testbed;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use capture::CaptureArgs;
+pub(crate) use monitor::MonitorArgs;
 pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
@@ -58,7 +60,9 @@ pub(crate) enum Command {
     Doctor(DoctorArgs),
     /// Print the completions of a shell
     Completion(CompletionArgs),
-    /// Ask a running testbed or switch
+    /// Collect the verdicts of all switches, name bad links, show a page
+    Monitor(MonitorArgs),
+    /// Ask a running testbed, switch or monitor
     Show(ShowArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
@@ -191,22 +195,26 @@ pub(crate) struct CompletionArgs {
 }
 
 /// What `show` can ask for.
-pub(crate) const WHAT: [&str; 10] = [
+pub(crate) const WHAT: [&str; 11] = [
     "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
-    "version",
+    "version", "sources",
 ];
 
-/// Ask a running testbed or switch.
+/// Ask a running testbed, switch or monitor.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   spraycheck show ports
+  spraycheck show links --since 1h
   spraycheck show drops --socket run/spraycheck.sock --json -")]
 pub(crate) struct ShowArgs {
     /// What to show
     #[arg(value_parser = WHAT)]
     pub(crate) what: String,
-    /// Socket of the testbed or switch [default: that of the one that runs]
+    /// Links of which a monitor has told something in this time: 90s, 15m, 1h, 7d
+    #[arg(long, value_name = "TIME", value_parser = monitor::since)]
+    pub(crate) since: Option<u64>,
+    /// Socket of the testbed, switch or monitor [default: that of the one that runs]
     #[arg(long, value_name = "P")]
     pub(crate) socket: Option<PathBuf>,
     /// Write the answer as JSON to this file; - or none for standard output

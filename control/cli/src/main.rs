@@ -16,6 +16,7 @@ mod doctor;
 mod failure;
 mod generate;
 mod machine;
+mod monitor;
 mod number;
 mod operate;
 mod output;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
         Command::Generate(args) => generate::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Completion(args) => completion::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Fault(args) => operate::fault(&args),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::ShowArgs;
-use crate::failure::{ENVIRONMENT, Failure, NO};
+use crate::failure::{ENVIRONMENT, Failure, NO, USAGE};
 use crate::{output, sockets, table};
 
 /// How long an answer may take.
@@ -26,16 +26,22 @@ enum Reply {
 }
 
 pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    if args.since.is_some() && args.what != "links" {
+        let message = format!("--since goes with links, not with {}", args.what);
+        return Err(Failure::new(USAGE, message));
+    }
+    // A history, and who is heard, only a monitor has.
+    let is_monitors = args.since.is_some() || args.what == "sources";
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
+        None if is_monitors => sockets::running_monitor()?,
         None => sockets::running()?,
     };
-    answer(
-        &socket,
-        &args.what,
-        &json!({ "show": args.what }),
-        args.json.as_deref(),
-    )
+    let request = match args.since {
+        Some(since_s) => json!({ "show": args.what, "since_s": since_s }),
+        None => json!({ "show": args.what }),
+    };
+    answer(&socket, &args.what, &request, args.json.as_deref())
 }
 
 /// Asks and prints the rows that come back, as a table or as JSON.
