@@ -5,6 +5,7 @@
 
 mod browser;
 mod capture;
+mod change;
 mod docs;
 mod life;
 mod metrics;

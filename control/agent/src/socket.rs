@@ -18,6 +18,7 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::capture::serve::{self as capture, CaptureRequest};
 use crate::control::State;
+use crate::neighbors;
 use crate::operate;
 use crate::show;
 use crate::stream::{self, VerdictsRequest};
@@ -147,13 +148,14 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
                 Ok(Request::Verdicts(request)) => {
                     return stream::serve(request, writer, state).await;
                 }
+                Ok(Request::Show(what)) if what == "neighbors" => {
+                    match neighbors::rows(&state).await {
+                        Ok(rows) => json!({ "show": what, "rows": rows }),
+                        Err(error) => json!({ "error": error }),
+                    }
+                }
                 Ok(Request::Show(what)) => show(&what, &mut state.borrow_mut()),
-                // What changes something knows its own requests.
-                Err(error) => operate::reply(&line, &mut state.borrow_mut()).unwrap_or_else(|| {
-                    json!({
-                        "error": format!("no request: {error}; send {{\"show\": \"ports\"}}")
-                    })
-                }),
+                Err(error) => change(&line, &error, &state).await,
             }
         };
         let mut text = reply.to_string();
@@ -162,6 +164,19 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
         if is_cut {
             return Ok(());
         }
+    }
+}
+
+/// What changes something knows its own requests, and is answered when it is in force.
+async fn change(line: &str, error: &serde_json::Error, state: &Rc<RefCell<State>>) -> Value {
+    let reply = operate::reply(line, &mut state.borrow_mut());
+    let Some(reply) = reply else {
+        let error = format!("no request: {error}; send {{\"show\": \"ports\"}}");
+        return json!({ "error": error });
+    };
+    match operate::in_force(state).await {
+        Ok(()) => reply,
+        Err(error) => json!({ "error": error }),
     }
 }
 

@@ -93,11 +93,13 @@ pub enum Outcome {
     NoClose,
     /// Void: nothing was sent this way.
     NothingSent,
+    /// Void: the configuration changed.
+    Reconfigured,
 }
 
 impl Outcome {
     /// All, in the order of their numbers in a history.
-    pub const ALL: [Outcome; 10] = [
+    pub const ALL: [Outcome; 11] = [
         Outcome::Healthy,
         Outcome::Failed,
         Outcome::TooFewPackets,
@@ -108,6 +110,7 @@ impl Outcome {
         Outcome::KnownDrops,
         Outcome::NoClose,
         Outcome::NothingSent,
+        Outcome::Reconfigured,
     ];
 
     /// The outcome as the detector has it.
@@ -123,6 +126,7 @@ impl Outcome {
             Outcome::KnownDrops => PathState::Void(VoidReason::KnownDrops),
             Outcome::NoClose => PathState::Void(VoidReason::NoClose),
             Outcome::NothingSent => PathState::Void(VoidReason::NothingSent),
+            Outcome::Reconfigured => PathState::Void(VoidReason::Reconfigured),
         }
     }
 
@@ -145,6 +149,7 @@ impl From<PathState> for Outcome {
             PathState::Void(VoidReason::KnownDrops) => Outcome::KnownDrops,
             PathState::Void(VoidReason::NoClose) => Outcome::NoClose,
             PathState::Void(VoidReason::NothingSent) => Outcome::NothingSent,
+            PathState::Void(VoidReason::Reconfigured) => Outcome::Reconfigured,
         }
     }
 }

@@ -10,12 +10,12 @@ mod trials;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use capture::CaptureArgs;
 pub(crate) use monitor::MonitorArgs;
-pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand};
+pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, OfSwitch, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
@@ -36,6 +36,18 @@ Exit codes: 0 done, 1 it ran and the answer is \"no\", 2 wrong usage or configur
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Form of log lines and messages on standard error [default: text]
+    #[arg(long, value_name = "FORM", global = true)]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// Form of log lines.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 #[derive(Subcommand, Debug)]
@@ -66,9 +78,9 @@ pub(crate) enum Command {
     Show(ShowArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
-    /// Make links of a running switch lose packets, and mend them
+    /// Make links of a running switch or testbed lose packets, and mend them
     Fault(FaultArgs),
-    /// Change a running switch
+    /// Change a running switch or testbed
     Set(SetArgs),
 }
 
@@ -195,9 +207,19 @@ pub(crate) struct CompletionArgs {
 }
 
 /// What `show` can ask for.
-pub(crate) const WHAT: [&str; 11] = [
-    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
-    "version", "sources",
+pub(crate) const WHAT: [&str; 12] = [
+    "ports",
+    "queues",
+    "spines",
+    "flows",
+    "tests",
+    "links",
+    "drops",
+    "neighbors",
+    "lcores",
+    "captures",
+    "version",
+    "sources",
 ];
 
 /// Ask a running testbed, switch or monitor.

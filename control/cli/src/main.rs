@@ -15,6 +15,7 @@ mod daemon;
 mod doctor;
 mod failure;
 mod generate;
+mod log;
 mod machine;
 mod monitor;
 mod number;
@@ -41,7 +42,9 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    log::begin(cli.log_format);
+    let result = match cli.command {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
         Command::Sim(args) => {
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("spraycheck: {failure}");
+            log::fail(&failure.to_string());
             ExitCode::from(failure.code)
         }
     }

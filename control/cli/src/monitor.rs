@@ -1,6 +1,5 @@
 //! `spraycheck monitor`: the fabric-wide collector, in this process, until it is told to stop.
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,12 +35,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     // As the daemon's, but events of links are to be seen.
-    let level = std::env::var("SPRAYCHECK_LOG").unwrap_or_else(|_| "info".into());
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(level)
-        .init();
+    agent::log::begin_as(crate::log::is_json(), "info");
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -1,5 +1,7 @@
 //! `spraycheck show`: asks a running testbed or switch over its Unix socket.
 
+mod rows;
+
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -11,7 +13,7 @@ use serde_json::{Map, Value, json};
 
 use crate::args::ShowArgs;
 use crate::failure::{ENVIRONMENT, Failure, NO, USAGE};
-use crate::{output, sockets, table};
+use crate::{output, sockets};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -64,7 +66,7 @@ pub(crate) fn answer(
             Some(path) => {
                 output::write_json(path, &json!({ "show": what, "rows": rows }))?;
             }
-            None => output::print(&table::render(&rows))?,
+            None => output::print(&rows::render(&rows, rows::is_coloured()))?,
         },
     }
     Ok(ExitCode::SUCCESS)

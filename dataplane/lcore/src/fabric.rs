@@ -120,7 +120,7 @@ impl FabricLoop {
                 switch: Switch::new(&switch.config),
                 incoming: vec![usize::MAX; switch.config.ports.len()],
                 outgoing: vec![usize::MAX; switch.config.ports.len()],
-                moody: Vec::new(),
+                moody: Vec::with_capacity(switch.config.ports.len()),
             })
             .collect();
         let of_switches = nodes.iter().map(|node| node.incoming.len());
@@ -325,6 +325,28 @@ impl FabricLoop {
 
     fn commands(&mut self) {
         self.sink.taps.refresh(&self.sink.seam);
+        while let Some(mut change) = self.shared.links.next_change(0) {
+            let node = self.nodes.get_mut(change.switch);
+            if let (Some(node), Some(wire)) = (node, self.links.wire_mut(change.device.0)) {
+                wire.swap_faults(&mut change.faults);
+                // From now on it may go down. Ports are looked at in their order.
+                let port = change.port;
+                if let Err(at) = node.moody.binary_search_by_key(&port, |&(port, _)| port) {
+                    node.moody.insert(at, (port, true));
+                }
+            }
+            self.shared.links.give_back(change);
+        }
+        while let Some(mut to) = self.shared.seam.orders_of(0).pop() {
+            let switch = usize::from(to.part);
+            if let Some(node) = self.nodes.get_mut(switch) {
+                self.sink.switch = to.part;
+                self.sink.taps.drive(self.now, None);
+                let (order, sink) = (&mut to.order, &mut self.sink);
+                order.carry_out(self.now, &mut node.switch, sink);
+            }
+            self.shared.seam.give_back(to);
+        }
         while let Some(to) = self.shared.seam.commands_of(0).pop() {
             self.apply(usize::from(to.switch), to.command);
         }

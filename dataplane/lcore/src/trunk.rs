@@ -172,15 +172,16 @@ impl Outlet {
 
     /// Injects faults into the link of a lane; their chances come from `seed`.
     pub fn inject(&mut self, lane: usize, faults: &[Fault], seed: u64) {
-        self.set_faults(lane, LinkFaults::new(faults, seed));
+        let mut faults = (!faults.is_empty()).then(|| LinkFaults::new(faults, seed));
+        self.swap_faults(lane, &mut faults);
     }
 
-    /// Replaces the faults of a lane's link.
-    pub fn set_faults(&mut self, lane: usize, faults: LinkFaults) {
+    /// Replaces the faults of a lane's link, and gives back those it had.
+    pub fn swap_faults(&mut self, lane: usize, faults: &mut Option<LinkFaults>) {
         let Some(place) = self.faults.get_mut(lane) else {
             return;
         };
-        *place = (!faults.is_empty()).then_some(faults);
+        std::mem::swap(place, faults);
         // The plain way knows no faults.
         let is_alone = self.lanes.len() == 1 && self.lanes[0].vlan.is_none();
         self.is_plain = is_alone && self.faults.iter().all(Option::is_none);

@@ -15,6 +15,7 @@
 pub mod announced;
 pub mod bucket;
 pub mod busy;
+pub mod change;
 pub mod config;
 pub mod counters;
 pub mod destination;
@@ -50,6 +51,7 @@ pub mod turn;
 pub mod types;
 pub mod window;
 
+pub use change::Change;
 pub use config::{
     EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
     PortKind, QueueConfig, Role, SwitchConfig, WindowPlan,

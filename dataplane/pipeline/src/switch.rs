@@ -5,6 +5,7 @@
 
 use packet::MacAddr;
 
+use crate::change::host_ports;
 use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::Destination;
@@ -96,6 +97,18 @@ pub(crate) struct Host {
     pub(crate) port: usize,
 }
 
+impl Host {
+    /// All hosts of a configuration.
+    pub(crate) fn all(config: &SwitchConfig) -> Vec<Host> {
+        let hosts = config.hosts.iter();
+        let hosts = hosts.map(|host| Host {
+            mac: host.mac.unwrap_or_default(),
+            port: usize::from(host.port),
+        });
+        hosts.collect()
+    }
+}
+
 /// What only a leaf has.
 pub(crate) struct Leaf {
     pub(crate) id: LeafId,
@@ -175,14 +188,7 @@ impl<T: Token> Switch<T> {
                     &uplinks,
                     config.seed,
                 ),
-                source: Source::new(
-                    ports
-                        .iter()
-                        .rposition(|port| port.kind == PortKind::Host)
-                        .map_or(0, |last| last + 1),
-                    config.leaves,
-                    &config.measurement,
-                ),
+                source: Source::new(host_ports(config), config.leaves, &config.measurement),
                 destination: Destination::new(
                     id,
                     config.leaves,
@@ -205,14 +211,7 @@ impl<T: Token> Switch<T> {
         };
         let mut switch = Switch {
             ports,
-            hosts: config
-                .hosts
-                .iter()
-                .map(|host| Host {
-                    mac: host.mac.unwrap_or_default(),
-                    port: usize::from(host.port),
-                })
-                .collect(),
+            hosts: Host::all(config),
             routes: RouteTable::new(&gateway::routes(config)),
             known: Known::new(),
             exit: Exit {

@@ -155,6 +155,10 @@ pub(crate) struct Measurement {
     pub(crate) spine_packets: Option<u64>,
     pub(crate) silence: Option<Time>,
     pub(crate) counter_bits: Option<u32>,
+    pub(crate) enabled: Option<bool>,
+    pub(crate) p0: Option<Probability>,
+    pub(crate) alpha: Option<Probability>,
+    pub(crate) p_min: Option<u64>,
 }
 
 #[derive(Deserialize, Debug, Default)]
