@@ -111,7 +111,7 @@ pub(crate) enum SetCommand {
     },
     /// Measure otherwise; windows that run end as void
     Measurement {
-        /// Keys of the file's [measurement] with their values, like evidence=hop-counts; KEY=default
+        /// Keys of the file's section measurement with their values, like evidence=hop-counts; KEY=default
         /// takes the default; on and off
         #[arg(value_name = "KEY=VALUE|on|off", required = true)]
         settings: Vec<String>,
