@@ -87,7 +87,8 @@ pub fn set(filter: &str) -> Result<String, String> {
 
 /// Reads a filter: levels, alone or of a target, with commas between.
 fn parse(text: &str) -> Result<EnvFilter, String> {
-    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    // The library reads nothing as `error`.
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     for part in text.split(',').map(str::trim) {
         let (target, level) = match part.split_once('=') {
             Some((target, level)) => (Some(target), level),
