@@ -206,21 +206,12 @@ pub(crate) struct CompletionArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// What `show` can ask for.
-pub(crate) const WHAT: [&str; 12] = [
-    "ports",
-    "queues",
-    "spines",
-    "flows",
-    "tests",
-    "links",
-    "drops",
-    "neighbors",
-    "lcores",
-    "captures",
-    "version",
-    "sources",
-];
+/// What `show` can ask for: all that a switch or a testbed answers, and whom a monitor hears.
+pub(crate) fn what() -> Vec<&'static str> {
+    let mut what = agent::show::WHAT.to_vec();
+    what.push("sources");
+    what
+}
 
 /// Ask a running testbed, switch or monitor.
 #[derive(Args, Debug)]
@@ -231,7 +222,7 @@ Example:
   spraycheck show drops --socket run/spraycheck.sock --json -")]
 pub(crate) struct ShowArgs {
     /// What to show
-    #[arg(value_parser = WHAT)]
+    #[arg(value_parser = clap::builder::PossibleValuesParser::new(what()))]
     pub(crate) what: String,
     /// Links of which a monitor has told something in this time: 90s, 15m, 1h, 7d
     #[arg(long, value_name = "TIME", value_parser = monitor::since)]

@@ -4,6 +4,17 @@ use serde_json::{Map, Value};
 
 /// The table with a line of headings; columns in the order in which rows name them.
 pub(crate) fn render(rows: &[Map<String, Value>]) -> String {
+    lay(rows, str::to_owned, |_, value| cell(value), |_, _| None)
+}
+
+/// The same with headings and cells as they are told by a column's name, and the terminal's code for the
+/// colour of a cell, if any, by its line (0: the headings) and its text.
+pub(crate) fn lay(
+    rows: &[Map<String, Value>],
+    heading: impl Fn(&str) -> String,
+    cell: impl Fn(&str, &Value) -> String,
+    code: impl Fn(usize, &str) -> Option<&'static str>,
+) -> String {
     let mut columns: Vec<&str> = Vec::new();
     for row in rows {
         for name in row.keys() {
@@ -16,40 +27,35 @@ pub(crate) fn render(rows: &[Map<String, Value>]) -> String {
         return "nothing to show\n".to_owned();
     }
     let is_number = |name: &&str| {
-        rows.iter()
-            .filter_map(|row| row.get(*name))
-            .all(|v| v.is_number() || v.is_null())
+        let mut values = rows.iter().filter_map(|row| row.get(*name));
+        values.all(|v| v.is_number() || v.is_null())
     };
     let right: Vec<bool> = columns.iter().map(is_number).collect();
-    let mut lines = vec![
-        columns
-            .iter()
-            .map(|name| (*name).to_owned())
-            .collect::<Vec<String>>(),
-    ];
+    let headings = columns.iter().map(|name| heading(name));
+    let mut lines = vec![headings.collect::<Vec<String>>()];
     let cells = |row: &Map<String, Value>| {
-        columns
-            .iter()
-            .map(|name| row.get(*name).map(cell).unwrap_or_default())
-            .collect()
+        let cell = |name: &&str| row.get(*name).map(|value| cell(name, value));
+        let cells = columns.iter().map(|name| cell(name).unwrap_or_default());
+        cells.collect()
     };
     lines.extend(rows.iter().map(cells));
     let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
     let widths: Vec<usize> = (0..columns.len()).map(|c| width(c).unwrap_or(0)).collect();
     let mut text = String::new();
-    for line in &lines {
-        let cells = line
-            .iter()
-            .zip(&widths)
-            .zip(&right)
-            .map(|((cell, &width), &right)| {
-                if right {
-                    format!("{cell:>width$}")
-                } else {
-                    format!("{cell:<width$}")
-                }
-            });
-        text.push_str(cells.collect::<Vec<_>>().join("  ").trim_end());
+    for (number, line) in lines.iter().enumerate() {
+        let last = line.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
+        for (column, cell) in line.iter().enumerate().take(last + 1) {
+            let pad = widths[column] - cell.chars().count();
+            let (before, after) = if right[column] { (pad, 0) } else { (0, pad) };
+            text.push_str(&" ".repeat(before));
+            match code(number, cell) {
+                Some(code) => text.push_str(&format!("\x1b[{code}m{cell}\x1b[0m")),
+                None => text.push_str(cell),
+            }
+            if column < last {
+                text.push_str(&" ".repeat(after + 2));
+            }
+        }
         text.push('\n');
     }
     text
@@ -69,7 +75,7 @@ fn cell(value: &Value) -> String {
 }
 
 /// Without control characters: what a socket says must not steer a terminal.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.chars()
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect()

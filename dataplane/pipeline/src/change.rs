@@ -169,9 +169,8 @@ impl<T: Token> Switch<T> {
         &self,
         from: usize,
         room: usize,
-        take: impl FnMut(PortId, Neighbor),
+        mut take: impl FnMut(PortId, Neighbor),
     ) -> Option<usize> {
-        let mut take = take;
         let neighbors = &self.gateway.neighbors;
         neighbors.list(from, room, |port, neighbor| {
             take(PortId(port as u16), neighbor);

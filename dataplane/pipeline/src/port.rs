@@ -14,7 +14,7 @@ use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
-use egress::{ALL, Egress, Ports, Wire, kmin_bytes, sum};
+use egress::{ALL, Egress, Ports, kmin_bytes, sum};
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -276,6 +276,7 @@ impl<T> Queues<T> {
         let now_ps = now.0.saturating_mul(1000);
         // A port that was polled late may send what it missed, but no more than the slack.
         let earliest_ps = now_ps.saturating_sub(self.slack_ps);
+        let wire = egress.wire(self.overhead_bytes);
         let (mut sent, mut sent_bytes, mut free_at_ps) = (0, 0, egress.free_at_ps);
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
@@ -283,10 +284,6 @@ impl<T> Queues<T> {
             // Whatever it missed, the link is busy until later than `earliest_ps` from now on.
             free_at_ps = free_at_ps.max(earliest_ps);
             let front = self.slots.front(*fifo, room - sent);
-            let wire = Wire {
-                byte_ps_256: egress.byte_ps_256,
-                overhead_bytes: u64::from(self.overhead_bytes),
-            };
             let (mut count, mut bytes) = (front.lens.len(), sum(front.lens));
             let mut taken_ps = wire.time_ps(count, bytes);
             if free_at_ps + taken_ps > now_ps {
@@ -322,10 +319,7 @@ impl<T> Queues<T> {
             return None;
         }
         let (token, len) = egress.pop(&mut self.slots)?;
-        let wire = Wire {
-            byte_ps_256: egress.byte_ps_256,
-            overhead_bytes: u64::from(self.overhead_bytes),
-        };
+        let wire = egress.wire(self.overhead_bytes);
         let earliest_ps = now_ps.saturating_sub(self.slack_ps);
         let len = u64::from(len);
         egress.free_at_ps = egress.free_at_ps.max(earliest_ps) + wire.time_ps(1, len);

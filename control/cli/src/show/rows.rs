@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use serde_json::{Map, Value};
 
 use crate::number::{grouped, percent, significant};
+use crate::table::{self, plain};
 
 /// What a column's numbers count, by its name.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -79,60 +80,21 @@ fn colour(word: &str) -> Option<&'static str> {
 
 /// The table with a line of headings; columns in the order in which rows name them.
 pub(crate) fn render(rows: &[Map<String, Value>], is_coloured: bool) -> String {
-    let mut columns: Vec<&str> = Vec::new();
-    for row in rows {
-        for name in row.keys() {
-            if !columns.contains(&name.as_str()) {
-                columns.push(name);
-            }
-        }
-    }
-    if columns.is_empty() {
-        return "nothing to show\n".to_owned();
-    }
-    let is_number = |name: &&str| {
-        let mut values = rows.iter().filter_map(|row| row.get(*name));
-        values.all(|v| v.is_number() || v.is_null())
-    };
-    let right: Vec<bool> = columns.iter().map(is_number).collect();
     // Numbers say their unit themselves.
-    let heading = |name: &&str| {
+    let heading = |name: &str| {
         let plain = name.trim_end_matches("_ms").trim_end_matches("_s");
         plain.to_owned()
     };
-    let mut lines = vec![columns.iter().map(heading).collect::<Vec<String>>()];
-    let cells = |row: &Map<String, Value>| {
-        let cell = |name: &&str| row.get(*name).map(|value| cell(value, Unit::of(name)));
-        columns
-            .iter()
-            .map(|name| cell(name).unwrap_or_default())
-            .collect()
+    let code = |line: usize, cell: &str| match line {
+        0 => Some("1"),
+        _ => colour(cell.split('(').next().unwrap_or(cell)),
     };
-    lines.extend(rows.iter().map(cells));
-    let width = |column: usize| lines.iter().map(|line| line[column].chars().count()).max();
-    let widths: Vec<usize> = (0..columns.len()).map(|c| width(c).unwrap_or(0)).collect();
-    let mut text = String::new();
-    for (number, line) in lines.iter().enumerate() {
-        let last = line.iter().rposition(|cell| !cell.is_empty()).unwrap_or(0);
-        for (column, cell) in line.iter().enumerate().take(last + 1) {
-            let pad = widths[column] - cell.chars().count();
-            let (before, after) = if right[column] { (pad, 0) } else { (0, pad) };
-            let code = match number {
-                0 => Some("1"),
-                _ => colour(cell.split('(').next().unwrap_or(cell)),
-            };
-            text.push_str(&" ".repeat(before));
-            match code.filter(|_| is_coloured) {
-                Some(code) => text.push_str(&format!("\x1b[{code}m{cell}\x1b[0m")),
-                None => text.push_str(cell),
-            }
-            if column < last {
-                text.push_str(&" ".repeat(after + 2));
-            }
-        }
-        text.push('\n');
-    }
-    text
+    table::lay(
+        rows,
+        heading,
+        |name, value| cell(value, Unit::of(name)),
+        |line, cell| code(line, cell).filter(|_| is_coloured),
+    )
 }
 
 fn cell(value: &Value, unit: Unit) -> String {
@@ -158,13 +120,6 @@ fn cell(value: &Value, unit: Unit) -> String {
         }
         Value::Bool(_) => value.to_string(),
     }
-}
-
-/// Without control characters: what a socket says must not steer a terminal.
-fn plain(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }
 
 #[cfg(test)]

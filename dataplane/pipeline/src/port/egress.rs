@@ -102,6 +102,15 @@ impl Egress {
         }
     }
 
+    /// How long frames take on the link, each with so many bytes beside its own.
+    #[inline(always)]
+    pub(super) fn wire(&self, overhead_bytes: u32) -> Wire {
+        Wire {
+            byte_ps_256: self.byte_ps_256,
+            overhead_bytes: u64::from(overhead_bytes),
+        }
+    }
+
     /// Packets in the queues. Both counts wrap alike.
     #[inline(always)]
     pub(super) fn queued(&self) -> u32 {
@@ -136,9 +145,9 @@ impl Egress {
 /// What a link's time goes by.
 pub(super) struct Wire {
     /// As [`Egress::byte_ps_256`].
-    pub(super) byte_ps_256: u64,
+    byte_ps_256: u64,
     /// Bytes that each frame takes beside its own.
-    pub(super) overhead_bytes: u64,
+    overhead_bytes: u64,
 }
 
 impl Wire {

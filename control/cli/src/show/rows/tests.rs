@@ -15,19 +15,10 @@ fn rows(what: &str) -> Vec<Map<String, Value>> {
 #[test]
 fn every_table_is_readable() {
     let mut all = String::new();
-    for what in crate::args::WHAT {
+    for what in crate::args::what() {
         all.push_str(&format!("{what}\n{}\n", render(&rows(what), false)));
     }
     insta::assert_snapshot!(all);
-}
-
-/// Goal: what the daemon can be asked for, and this command asks for, are the same.
-#[test]
-fn all_that_can_be_asked_for_is_offered() {
-    let mut offered = crate::args::WHAT.to_vec();
-    // Only a monitor knows whom it hears.
-    offered.retain(|what| *what != "sources");
-    assert_eq!(offered, agent::show::WHAT);
 }
 
 /// Goal: colours change no width, and a socket's words cannot steer the terminal.
