@@ -7,7 +7,7 @@ use packet::MacAddr;
 
 use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
-use crate::destination::Destination;
+use crate::destination::{Counting, Destination};
 use crate::drop::DropReason;
 use crate::gateway::{self, Gateway};
 use crate::known::Known;
@@ -665,6 +665,14 @@ impl<T: Token> Switch<T> {
         match &self.state {
             State::Leaf(leaf) => leaf.destination.failed_paths(),
             State::Spine(_) => &[],
+        }
+    }
+
+    /// The window that a leaf began last to count; none of a spine.
+    pub fn counting(&self) -> Option<Counting<'_>> {
+        match &self.state {
+            State::Leaf(leaf) => leaf.destination.counting(),
+            State::Spine(_) => None,
         }
     }
 
