@@ -6,6 +6,7 @@ mod operate;
 mod sim;
 mod testbed;
 mod trials;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
+pub(crate) use watch::WatchArgs;
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
 #[derive(Parser, Debug)]
@@ -56,10 +58,14 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Say what this machine has and lacks for DPDK, and what to do
     Doctor(DoctorArgs),
+    /// Print the reference of all configuration files, or a JSON schema of one kind
+    Reference(ReferenceArgs),
     /// Print the completions of a shell
     Completion(CompletionArgs),
     /// Ask a running testbed or switch
     Show(ShowArgs),
+    /// Watch running testbeds or switches on the terminal
+    Watch(WatchArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
     /// Make links of a running switch lose packets, and mend them
@@ -179,6 +185,18 @@ pub(crate) struct DoctorArgs {
     pub(crate) json: Option<PathBuf>,
 }
 
+/// Print the reference of all configuration files (docs/configuration.md), or a JSON schema of one kind, for editors.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck reference
+  spraycheck reference --schema switch > spraycheck-switch.schema.json")]
+pub(crate) struct ReferenceArgs {
+    /// Of which files
+    #[arg(long, value_name = "FILE", value_parser = ["switch", "fabric", "testbed", "scenario"])]
+    pub(crate) schema: Option<String>,
+}
+
 /// Print the completions of a shell, for its folder of completions.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -191,9 +209,9 @@ pub(crate) struct CompletionArgs {
 }
 
 /// What `show` can ask for.
-pub(crate) const WHAT: [&str; 10] = [
+pub(crate) const WHAT: [&str; 11] = [
     "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
-    "version",
+    "version", "measured",
 ];
 
 /// Ask a running testbed or switch.

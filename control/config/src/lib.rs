@@ -16,6 +16,7 @@ pub mod fabric_file;
 pub mod fault;
 pub mod pool;
 pub mod quantity;
+pub mod reference;
 pub mod request;
 pub mod scenario;
 pub mod switch_file;

@@ -97,7 +97,7 @@ impl Place {
             let measured = self.look();
             // No word is read after the version is looked at again.
             fence(Ordering::Acquire);
-            if before % 2 == 0 && self.version.load(Ordering::Relaxed) == before {
+            if before.is_multiple_of(2) && self.version.load(Ordering::Relaxed) == before {
                 return measured;
             }
             std::hint::spin_loop();
@@ -141,7 +141,7 @@ mod tests {
             packets: u64::from(epoch),
             usable: Set(u128::from(epoch) << 60),
             disturbed: Set(1 << 127),
-            threshold: (epoch % 2 == 0).then_some(epoch),
+            threshold: epoch.is_multiple_of(2).then_some(epoch),
             counts,
         }
     }
