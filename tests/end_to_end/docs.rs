@@ -30,7 +30,7 @@ const OTHERS_FILES: [&str; 5] = [
 ];
 
 /// The commands of a text: indented lines and code in sentences, without comments behind them.
-fn commands(text: &str) -> Vec<String> {
+pub(crate) fn commands(text: &str) -> Vec<String> {
     let is_command = |line: &str| {
         let first = line.split(' ').next().unwrap_or_default();
         matches!(first, "spraycheck" | "target/release/spraycheck") && line.contains(' ')
@@ -52,7 +52,7 @@ fn commands(text: &str) -> Vec<String> {
 }
 
 /// The words of a command, as a shell would split them; quotes are single ones.
-fn words(command: &str) -> Vec<String> {
+pub(crate) fn words(command: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut is_quoted = false;
     for c in command.chars() {

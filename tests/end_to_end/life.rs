@@ -13,9 +13,9 @@ use serde_json::Value;
 use crate::run::{Started, binary, root, spraycheck};
 
 /// Packets that must have come in before a stop: far more than fit into all queues.
-const LOAD_PACKETS: u64 = 200_000;
+pub(crate) const LOAD_PACKETS: u64 = 200_000;
 /// A start may take so long on a busy machine.
-const START: Duration = Duration::from_secs(60);
+pub(crate) const START: Duration = Duration::from_secs(60);
 
 fn number(variable: &str, default: u64) -> u64 {
     let text = std::env::var(variable).ok();
@@ -24,7 +24,7 @@ fn number(variable: &str, default: u64) -> u64 {
 
 /// The example's leaf, whose host port receives a capture over and over as fast as it is polled, and
 /// whose uplinks take everything.
-fn leaf(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> PathBuf {
+pub(crate) fn leaf(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> PathBuf {
     let example =
         std::fs::read_to_string(root().join("docs/examples/leaf0.toml")).expect("the example");
     let capture = root().join("tests/corpus/rxe-rc-write.pcap");
@@ -50,7 +50,7 @@ fn leaf(folder: &Path, name: &str, change: impl Fn(&str) -> String) -> PathBuf {
 }
 
 /// Packets that the ports of the switch on that socket have received; `None` while it starts.
-fn received(socket: &str) -> Option<u64> {
+pub(crate) fn received(socket: &str) -> Option<u64> {
     let done = spraycheck(&["show", "ports", "--socket", socket, "--json", "-"]);
     if done.status != 0 {
         return None;
@@ -60,7 +60,7 @@ fn received(socket: &str) -> Option<u64> {
     Some(rows.iter().filter_map(|row| row["in_pkts"].as_u64()).sum())
 }
 
-fn terminate(id: u32) {
+pub(crate) fn terminate(id: u32) {
     let kill = Command::new("kill")
         .args(["-TERM", &id.to_string()])
         .status();

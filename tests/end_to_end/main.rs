@@ -3,10 +3,13 @@
 //! Nothing here links the project's own crates. Frames are judged by etherparse and by an ICRC of
 //! their own; results are read as JSON.
 
+mod browser;
 mod capture;
+mod change;
 mod docs;
 mod life;
 mod metrics;
+mod monitor;
 mod namespaces;
 mod netns_fabric;
 mod oracle;
@@ -21,5 +24,6 @@ mod terminal;
 mod testbed;
 mod troubleshooting;
 mod trunk;
+mod trust;
 mod tutorial;
 mod watch;

@@ -118,6 +118,17 @@ impl Burst {
     }
 }
 
+impl Extend<Mbuf> for Burst {
+    /// Adds packets at the end.
+    ///
+    /// # Panics
+    /// If there is no room for them.
+    #[inline]
+    fn extend<I: IntoIterator<Item = Mbuf>>(&mut self, packets: I) {
+        self.mbufs.extend(packets);
+    }
+}
+
 impl Deref for Burst {
     type Target = [Mbuf];
 

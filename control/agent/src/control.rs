@@ -17,12 +17,16 @@ use detector::{Nanos, Rules};
 use pipeline::report::Command;
 
 use crate::capture::serve::Captures;
+use crate::change::Pending;
 use crate::core::{Core, Test};
 use crate::metrics::{Findings, Found};
+use crate::neighbors::Listings;
 use crate::operate::Links;
 use crate::published::{LcoreStatus, Published};
 use crate::seam::{Body, Seam, ToSwitch};
 use crate::socket;
+use crate::stream::Stream;
+use crate::subject::Subject;
 
 /// How often the rings are read.
 const ROUND: Duration = Duration::from_millis(1);
@@ -47,6 +51,8 @@ pub struct ControlConfig {
     pub socket: Option<PathBuf>,
     /// What runs, for `show version`.
     pub versions: Vec<(String, String)>,
+    /// The configuration that switches have, and may get another one of.
+    pub subject: Subject,
 }
 
 /// One counter of a device: the device's name, the counter's, and its value.
@@ -91,6 +97,8 @@ pub struct Shared {
     pub findings: Arc<Findings>,
     /// The links, for what is changed while switches run.
     pub links: Arc<Links>,
+    /// Somebody wants the files to be read again (SIGHUP).
+    pub reload: Arc<AtomicBool>,
 }
 
 impl Shared {
@@ -113,6 +121,7 @@ impl Shared {
             devices: Devices::default(),
             findings: Arc::default(),
             links: Arc::default(),
+            reload: Arc::default(),
         }
     }
 
@@ -138,19 +147,33 @@ pub struct State {
     /// Paths that the data planes hold for failed: (destination switch, source leaf, spine).
     pub failed_paths: Vec<(usize, usize, usize)>,
     pub(crate) captures: Captures,
+    /// Verdicts for the monitor.
+    pub(crate) stream: Stream,
+    /// Changes on their way to lcores.
+    pub(crate) pending: Pending,
+    /// Neighbours that were asked for.
+    pub(crate) listings: Listings,
 }
 
 impl State {
     /// Nothing heard yet.
     pub(crate) fn new(config: ControlConfig, shared: Shared) -> State {
+        let mut core = Core::with_test(config.rules, config.test);
+        // Without a socket nobody can take them.
+        if config.socket.is_some() {
+            core.begin_telling();
+        }
         State {
-            core: Core::with_test(config.rules, config.test),
+            core,
             reset_at_ns: RESET_NS,
             commands_refused: 0,
             bitmap_at: 0,
             findings_at: 0,
             failed_paths: Vec::new(),
             captures: Captures::default(),
+            stream: Stream::default(),
+            pending: Pending::default(),
+            listings: Listings::default(),
             config,
             shared,
         }
@@ -158,6 +181,8 @@ impl State {
 
     /// One round: all reports that wait, then what time alone causes.
     pub fn round(&mut self) {
+        // What a part had reported before it changed waits in the ring by now.
+        let back = self.take_back();
         while let Some(report) = self.shared.seam.reports.pop() {
             match report.body {
                 Body::Opened(opened) => {
@@ -165,15 +190,38 @@ impl State {
                         self.send(report.switch, command);
                     }
                 }
-                Body::Window(window) => self.core.on_window(&window),
+                Body::Window(mut window) => {
+                    if self.pending.voids(report.switch) {
+                        // It ran before the change; the rules are those after it.
+                        window.is_changed = true;
+                        window.disturbed = window.usable;
+                    }
+                    self.core.on_window(&window);
+                    tracing::debug!(
+                        source = window.source.0,
+                        destination = window.destination.0,
+                        qpn = window.key.qpn.0,
+                        epoch = window.epoch,
+                        marked = window.marked,
+                        "a window has ended"
+                    );
+                }
                 Body::Dropped(dropped) => self.core.on_dropped(dropped),
             }
+        }
+        while let Some(tests) = self.core.next_untold() {
+            (self.stream).tell(&tests, self.core.test() == Test::Sequential);
+        }
+        self.pending.settle(back);
+        if self.pending.is_empty() && self.shared.reload.swap(false, Ordering::Relaxed) {
+            self.reload_and_say();
         }
         self.bitmap_at += 1;
         if self.bitmap_at >= BITMAP_ROUNDS {
             self.bitmap_at = 0;
             self.read_bitmaps();
             self.captures.sweep();
+            self.shared.links.sweep();
         }
         self.findings_at += 1;
         if self.findings_at >= FINDINGS_ROUNDS {

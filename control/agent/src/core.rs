@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use detector::{
     Aggregate, Aggregator, EndReason, Intersection, Judge, Localization, Localizer, Nanos,
-    NoiseStats, OutsideFabric, PathState, PathTest, Reference, Rules, VICTIM_P, Window, threshold,
+    NoiseStats, OutsideFabric, PathState, PathTest, Reference, Rules, VICTIM_P, VoidReason, Window,
+    threshold,
 };
 use pipeline::report::{Command, Opened, OwnDrop, WindowReport};
 
@@ -20,6 +21,8 @@ pub const VERDICTS_MAX: usize = 1 << 16;
 const DROPS_MAX: usize = 4096;
 /// Thresholds that are remembered; all are forgotten when there are more.
 const THRESHOLDS_MAX: usize = 1024;
+/// Changes that are remembered.
+const CHANGES_MAX: usize = 256;
 
 /// A window and what was found in it.
 #[derive(Clone, Debug)]
@@ -90,6 +93,18 @@ pub enum Test {
     Sequential,
 }
 
+impl From<config::PathTest> for Test {
+    fn from(test: config::PathTest) -> Test {
+        match test {
+            config::PathTest::Fixed => Test::Fixed,
+            config::PathTest::Sequential => Test::Sequential,
+        }
+    }
+}
+
+/// A change while switches run: when, in their time, and what.
+pub type Changed = (Nanos, String);
+
 /// The state of control over one fabric, or over one switch of it.
 pub struct Core {
     rules: Rules,
@@ -106,8 +121,12 @@ pub struct Core {
     latest: Nanos,
     /// What was named when it was last looked at.
     found: Localization,
+    /// Tests that have not been told; `None` unless somebody takes them.
+    untold: Option<VecDeque<Vec<PathTest>>>,
     /// Thresholds by packets and spines of a window.
     thresholds: BTreeMap<(u64, usize), u32>,
+    /// The latest [`CHANGES_MAX`].
+    changes: VecDeque<Changed>,
 }
 
 impl Core {
@@ -138,8 +157,64 @@ impl Core {
             counters: AgentCounters::default(),
             latest: Nanos(0),
             found: Localization::default(),
+            untold: None,
             thresholds: BTreeMap::new(),
+            changes: VecDeque::new(),
         }
+    }
+
+    /// From now on each window's tests are kept until [`Core::next_untold`] takes them.
+    pub fn begin_telling(&mut self) {
+        self.untold.get_or_insert_default();
+    }
+
+    /// The tests of the earliest window that have not been told.
+    pub fn next_untold(&mut self) -> Option<Vec<PathTest>> {
+        self.untold.as_mut()?.pop_front()
+    }
+
+    /// Keeps tests to be told. Taken after every round, so there are as many as a round has windows.
+    fn keep_untold(&mut self, tests: &[PathTest]) {
+        if let Some(untold) = self.untold.as_mut().filter(|_| !tests.is_empty()) {
+            untold.push_back(tests.to_vec());
+        }
+    }
+
+    /// Judges by other rules from now on. Counts that wait for more are void, for they were gathered
+    /// for other rules, and what is named is found anew. Verdicts, their counters and the noise stay.
+    pub fn configure(&mut self, rules: Rules, test: Test) {
+        if (self.rules, self.test()) == (rules, test) {
+            return;
+        }
+        for aggregate in self.aggregator.drain() {
+            let mut tests = self.judge.judge(&aggregate);
+            for test in &mut tests {
+                test.state = PathState::Void(VoidReason::Reconfigured);
+                self.take(test);
+            }
+            self.keep_untold(&tests);
+            self.add_to_last(&aggregate, tests);
+        }
+        let before = std::mem::replace(self, Core::with_test(rules, test));
+        self.noise = before.noise;
+        self.verdicts = before.verdicts;
+        self.counters = before.counters;
+        self.latest = before.latest;
+        self.untold = before.untold;
+        self.changes = before.changes;
+    }
+
+    /// Remembers what has changed.
+    pub fn note_change(&mut self, at: Nanos, what: String) {
+        if self.changes.len() == CHANGES_MAX {
+            self.changes.pop_front();
+        }
+        self.changes.push_back((at, what));
+    }
+
+    /// What has changed while switches ran, the latest last.
+    pub fn changes(&self) -> impl Iterator<Item = &Changed> {
+        self.changes.iter()
     }
 
     /// The rules it judges by.
@@ -201,6 +276,7 @@ impl Core {
         if self.take_all(&aggregate, &mut tests) {
             window.end = EndReason::Alarm;
         }
+        self.keep_untold(&tests);
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
         if self.verdicts.len() == VERDICTS_MAX {
@@ -288,12 +364,17 @@ impl Core {
         for aggregate in self.aggregator.drain() {
             let mut tests = self.judge.judge(&aggregate);
             self.take_all(&aggregate, &mut tests);
-            let of_pair = |verdict: &&mut Verdict| {
-                verdict.window.src == aggregate.src && verdict.window.dst == aggregate.dst
-            };
-            if let Some(last) = self.verdicts.iter_mut().rev().find(of_pair) {
-                last.tests.extend(tests);
-            }
+            self.add_to_last(&aggregate, tests);
+        }
+    }
+
+    /// Tests of counts that waited stand with the last window of their leaf pair.
+    fn add_to_last(&mut self, aggregate: &Aggregate, tests: Vec<PathTest>) {
+        let of_pair = |verdict: &&mut Verdict| {
+            verdict.window.src == aggregate.src && verdict.window.dst == aggregate.dst
+        };
+        if let Some(last) = self.verdicts.iter_mut().rev().find(of_pair) {
+            last.tests.extend(tests);
         }
     }
 

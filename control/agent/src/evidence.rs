@@ -57,7 +57,9 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
 /// A path is disturbed because its links changed, or, when all are, because two windows of one
 /// colour met.
 fn void_reason(report: &WindowReport) -> VoidReason {
-    if report.disturbed.len() > report.usable.len()
+    if report.is_changed {
+        VoidReason::Reconfigured
+    } else if report.disturbed.len() > report.usable.len()
         || report.usable.without(report.disturbed).is_empty()
     {
         VoidReason::ColourClash

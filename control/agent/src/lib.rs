@@ -6,14 +6,20 @@
 //! When it hangs, forwarding and counting go on.
 
 pub mod capture;
+pub mod change;
 pub mod control;
 pub mod core;
 pub mod evidence;
+pub mod log;
 pub mod metrics;
+pub mod neighbors;
 pub mod operate;
 pub mod published;
 pub mod result;
 pub mod seam;
 pub mod show;
 pub mod socket;
+pub mod stream;
+pub mod subject;
+pub mod verdict;
 pub mod watch;

@@ -53,6 +53,18 @@ pub struct TestbedResult {
     /// Time of the run on the fabric's clock, in milliseconds.
     #[serde(default)]
     pub fabric_ms: u64,
+    /// What was changed while it ran.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeAt>,
+}
+
+/// A change while a testbed ran.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ChangeAt {
+    /// When, on the fabric's clock, in milliseconds.
+    pub at_ms: u64,
+    /// What: `testbed: spray: jsq2 -> random`.
+    pub change: String,
 }
 
 /// How packets were sprayed and judged.

@@ -12,13 +12,24 @@ use crate::published::{Measured, Published, sum_counters, sum_ports};
 
 /// All that can be asked for.
 pub const WHAT: &[&str] = &[
-    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
-    "version", "measured",
+    "ports",
+    "queues",
+    "spines",
+    "flows",
+    "tests",
+    "links",
+    "drops",
+    "neighbors",
+    "lcores",
+    "captures",
+    "version",
+    "measured",
 ];
 /// Rows of lists that grow: the latest ones are shown.
 const ROWS_MAX: usize = 256;
 
-/// The rows of `what`; `None` if there is no such thing.
+/// The rows of `what`; `None` if there is no such thing. Neighbours are asked for elsewhere
+/// ([`crate::neighbors`]).
 pub fn rows(state: &mut State, what: &str) -> Option<Vec<Value>> {
     Some(match what {
         "ports" => ports(state),

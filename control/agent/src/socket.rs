@@ -1,7 +1,8 @@
 //! The Unix socket: one JSON object a line asks, one JSON object a line answers.
 //!
 //! `{"show": "ports"}` gives `{"show": "ports", "rows": [..]}`; what is wrong gives
-//! `{"error": ".."}`. `{"capture": {..}}` gives packets until it ends ([`crate::capture`]). Requests are bounded in length; a client that sends more is cut off. The
+//! `{"error": ".."}`. `{"capture": {..}}` gives packets until it ends ([`crate::capture`]),
+//! and `{"verdicts": {}}` verdicts as they happen ([`crate::stream`]). Requests are bounded in length; a client that sends more is cut off. The
 //! socket's mode is 0600: only its owner may ask.
 
 use std::cell::RefCell;
@@ -17,8 +18,10 @@ use tokio::net::{UnixListener, UnixStream};
 
 use crate::capture::serve::{self as capture, CaptureRequest};
 use crate::control::State;
+use crate::neighbors;
 use crate::operate;
 use crate::show;
+use crate::stream::{self, VerdictsRequest};
 
 /// Longest request, in bytes.
 const REQUEST_MAX: u64 = 4096;
@@ -30,6 +33,16 @@ const CLIENTS_MAX: usize = 16;
 pub struct Listener {
     listener: std::os::unix::net::UnixListener,
     path: PathBuf,
+}
+
+impl Listener {
+    /// The same for a tokio runtime; the file stays as long as this value.
+    ///
+    /// # Errors
+    /// When the runtime cannot take it.
+    pub fn tokio(&self) -> io::Result<UnixListener> {
+        UnixListener::from_std(self.listener.try_clone()?)
+    }
 }
 
 impl Drop for Listener {
@@ -81,10 +94,7 @@ pub fn bind(path: &Path) -> io::Result<Listener> {
 
 /// Answers clients until the runtime ends.
 pub(crate) async fn serve(listener: Listener, state: Rc<RefCell<State>>) {
-    let Ok(clone) = listener.listener.try_clone() else {
-        return;
-    };
-    let Ok(socket) = UnixListener::from_std(clone) else {
+    let Ok(socket) = listener.tokio() else {
         return;
     };
     let places = std::sync::Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
@@ -114,6 +124,7 @@ pub(crate) async fn serve(listener: Listener, state: Rc<RefCell<State>>) {
 enum Request {
     Show(String),
     Capture(CaptureRequest),
+    Verdicts(VerdictsRequest),
 }
 
 async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()> {
@@ -134,13 +145,17 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
                     // From here on the connection is the capture's.
                     return capture::serve(request, reader, writer, state).await;
                 }
+                Ok(Request::Verdicts(request)) => {
+                    return stream::serve(request, writer, state).await;
+                }
+                Ok(Request::Show(what)) if what == "neighbors" => {
+                    match neighbors::rows(&state).await {
+                        Ok(rows) => json!({ "show": what, "rows": rows }),
+                        Err(error) => json!({ "error": error }),
+                    }
+                }
                 Ok(Request::Show(what)) => show(&what, &mut state.borrow_mut()),
-                // What changes something knows its own requests.
-                Err(error) => operate::reply(&line, &mut state.borrow_mut()).unwrap_or_else(|| {
-                    json!({
-                        "error": format!("no request: {error}; send {{\"show\": \"ports\"}}")
-                    })
-                }),
+                Err(error) => change(&line, &error, &state).await,
             }
         };
         let mut text = reply.to_string();
@@ -149,6 +164,19 @@ async fn answer(stream: UnixStream, state: Rc<RefCell<State>>) -> io::Result<()>
         if is_cut {
             return Ok(());
         }
+    }
+}
+
+/// What changes something knows its own requests, and is answered when it is in force.
+async fn change(line: &str, error: &serde_json::Error, state: &Rc<RefCell<State>>) -> Value {
+    let reply = operate::reply(line, &mut state.borrow_mut());
+    let Some(reply) = reply else {
+        let error = format!("no request: {error}; send {{\"show\": \"ports\"}}");
+        return json!({ "error": error });
+    };
+    match operate::in_force(state).await {
+        Ok(()) => reply,
+        Err(error) => json!({ "error": error }),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod bench;
 mod capture;
+mod monitor;
 mod operate;
 mod sim;
 mod testbed;
@@ -10,11 +11,12 @@ mod watch;
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use capture::CaptureArgs;
-pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, SetArgs, SetCommand};
+pub(crate) use monitor::MonitorArgs;
+pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, OfSwitch, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
@@ -36,6 +38,18 @@ Exit codes: 0 done, 1 it ran and the answer is \"no\", 2 wrong usage or configur
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Form of log lines and messages on standard error [default: text]
+    #[arg(long, value_name = "FORM", global = true)]
+    pub(crate) log_format: Option<LogFormat>,
+}
+
+/// Form of log lines.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
 }
 
 #[derive(Subcommand, Debug)]
@@ -62,15 +76,17 @@ pub(crate) enum Command {
     Reference(ReferenceArgs),
     /// Print the completions of a shell
     Completion(CompletionArgs),
-    /// Ask a running testbed or switch
+    /// Collect the verdicts of all switches, name bad links, show a page
+    Monitor(MonitorArgs),
+    /// Ask a running testbed, switch or monitor
     Show(ShowArgs),
     /// Watch running testbeds or switches on the terminal
     Watch(WatchArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
-    /// Make links of a running switch lose packets, and mend them
+    /// Make links of a running switch or testbed lose packets, and mend them
     Fault(FaultArgs),
-    /// Change a running switch
+    /// Change a running switch or testbed
     Set(SetArgs),
 }
 
@@ -209,22 +225,37 @@ pub(crate) struct CompletionArgs {
 }
 
 /// What `show` can ask for.
-pub(crate) const WHAT: [&str; 11] = [
-    "ports", "queues", "spines", "flows", "tests", "links", "drops", "lcores", "captures",
-    "version", "measured",
+pub(crate) const WHAT: [&str; 13] = [
+    "ports",
+    "queues",
+    "spines",
+    "flows",
+    "tests",
+    "links",
+    "drops",
+    "neighbors",
+    "lcores",
+    "captures",
+    "version",
+    "sources",
+    "measured",
 ];
 
-/// Ask a running testbed or switch.
+/// Ask a running testbed, switch or monitor.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Example:
   spraycheck show ports
+  spraycheck show links --since 1h
   spraycheck show drops --socket run/spraycheck.sock --json -")]
 pub(crate) struct ShowArgs {
     /// What to show
     #[arg(value_parser = WHAT)]
     pub(crate) what: String,
-    /// Socket of the testbed or switch [default: that of the one that runs]
+    /// Links of which a monitor has told something in this time: 90s, 15m, 1h, 7d
+    #[arg(long, value_name = "TIME", value_parser = monitor::since)]
+    pub(crate) since: Option<u64>,
+    /// Socket of the testbed, switch or monitor [default: that of the one that runs]
     #[arg(long, value_name = "P")]
     pub(crate) socket: Option<PathBuf>,
     /// Write the answer as JSON to this file; - or none for standard output

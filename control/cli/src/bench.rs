@@ -1,5 +1,6 @@
 //! `spraycheck bench`: the request, the table, and whether the figures mean anything.
 
+mod monitor;
 mod sim;
 
 use std::fmt::Write as _;
@@ -15,6 +16,13 @@ use crate::{daemon, output, table};
 
 pub(crate) fn run(args: BenchArgs) -> Result<ExitCode, Failure> {
     let json = args.json.clone();
+    if args.cases.contains(&Case::Monitor) {
+        if args.cases.len() > 1 {
+            let why = "monitor is measured alone: it is no role of a switch";
+            return Err(Failure::new(USAGE, why));
+        }
+        return monitor::run(&args);
+    }
     if args.cases.contains(&Case::Sim) {
         if args.cases.len() > 1 {
             let why = "sim is measured alone: it is no role of a switch";
@@ -42,7 +50,7 @@ fn request(args: BenchArgs) -> Result<BenchRequest, Failure> {
     let seconds = args.sample_s();
     let plane = |case: Case| match case {
         Case::Plane(case) => Some(case),
-        Case::Sim => None,
+        Case::Sim | Case::Monitor => None,
     };
     let cases: Vec<BenchCase> = match (args.cases.is_empty(), args.split) {
         (true, true) => vec![BenchCase::LeafSource],

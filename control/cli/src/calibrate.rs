@@ -22,10 +22,10 @@ pub(crate) fn run(args: &CalibrateArgs) -> Result<ExitCode, Failure> {
             mark,
             spines,
         } = setting;
-        eprintln!(
+        crate::log::say(&format!(
             "{done} of {all}: {}, ties {}, marks {}, {spines} spines",
             policy.1, tie.1, mark.1
-        );
+        ));
     };
     let rows = pool(args.jobs)?.install(|| noise::table(&settings, args.counts, told));
     let mut text = format!(

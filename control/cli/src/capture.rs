@@ -93,7 +93,7 @@ fn named(interfaces: &[String]) -> String {
 
 /// Standard error is for people; a pipe is for packets.
 fn say(args: &CaptureArgs, what: &str) {
-    eprintln!("capture      {what}, into {}", args.out.display());
+    crate::log::say(&format!("capture      {what}, into {}", args.out.display()));
 }
 
 fn output(path: &Path) -> Result<Box<dyn Write>, Failure> {

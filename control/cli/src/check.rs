@@ -33,7 +33,7 @@ pub(crate) fn files(files: &[PathBuf], together: bool) -> Result<ExitCode, Failu
         match check(file) {
             Ok(text) => output::print(&text)?,
             Err(failure) => {
-                eprintln!("spraycheck: {failure}");
+                crate::log::fail(&failure.to_string());
                 wrong += 1;
             }
         }

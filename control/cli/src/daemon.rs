@@ -19,6 +19,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 use crate::failure::{ENVIRONMENT, Failure, NO};
+use crate::log;
 use crate::progress::Progress;
 
 const NAME: &str = "spraycheckd";
@@ -46,6 +47,9 @@ pub(crate) fn run(
     if !leads_its_session(command) {
         child.process_group(0);
     }
+    if log::is_json() {
+        child.env(agent::log::FORMAT, "json").stderr(Stdio::piped());
+    }
     let mut child = child
         .arg(command)
         .stdin(Stdio::piped())
@@ -57,16 +61,23 @@ pub(crate) fn run(
         let _ = writeln!(stdin, "{request}");
     }
     let lines = child.stdout.take().map(lines_of);
+    let logs = child.stderr.take().map(log::pass_on);
     let mut running = Running {
         child,
         // A terminal that hangs up ends what was started from it; others ask for a new look.
         reloads: command == "switch" && !std::io::stdin().is_terminal(),
         deadline: limit.map(|limit| Instant::now() + limit),
     };
-    match lines {
+    let answer = match lines {
         Some(lines) => running.listen(&lines, &mut signals),
         None => Err(Failure::new(NO, format!("{NAME} has no standard output"))),
+    };
+    // The daemon has ended, and with it its lines.
+    drop(running);
+    if let Some(logs) = logs {
+        let _ = logs.join();
     }
+    answer
 }
 
 /// What the daemon says of itself: its release and DPDK's.
@@ -187,7 +198,12 @@ impl Running {
             {
                 if is_told {
                     self.kill();
-                    let message = format!("{NAME} did not end in time and was killed");
+                    let message = format!(
+                        "{NAME} was told to end, by a signal or because its time was over, and had \
+                         not {} s later; it was killed. If nothing stopped it, it had no CPU: run \
+                         it where one is free, or give it a longer --limit",
+                        GRACE.as_secs()
+                    );
                     return Err(Failure::new(NO, message));
                 }
                 self.tell(SIGTERM);

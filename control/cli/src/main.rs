@@ -16,7 +16,9 @@ mod daemon;
 mod doctor;
 mod failure;
 mod generate;
+mod log;
 mod machine;
+mod monitor;
 mod number;
 mod operate;
 mod output;
@@ -43,7 +45,9 @@ use clap::Parser;
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let cli = Cli::parse();
+    log::begin(cli.log_format);
+    let result = match cli.command {
         Command::Testbed(args) => testbed::run(*args),
         Command::Switch(args) => switch::run(args),
         Command::Sim(args) => {
@@ -58,6 +62,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::Reference(args) => reference::run(&args),
         Command::Completion(args) => completion::run(&args),
+        Command::Monitor(args) => monitor::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Capture(args) => capture::run(&args),
@@ -67,7 +72,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("spraycheck: {failure}");
+            log::fail(&failure.to_string());
             ExitCode::from(failure.code)
         }
     }

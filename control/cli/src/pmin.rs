@@ -20,10 +20,10 @@ pub(crate) fn run(args: &PminArgs) -> Result<ExitCode, Failure> {
     let told = |row: &Row| {
         let holds = if row.holds { "holds" } else { "FAILS" };
         let rate = number::percent(row.rate);
-        eprintln!(
+        crate::log::say(&format!(
             "{holds}  {}, k {}, {rate}: {}",
             row.name, row.k, row.measured
-        );
+        ));
     };
     let rows = pool(args.jobs)?
         .install(|| trials::pmin::run(&args.options(), told))

@@ -4,6 +4,8 @@
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use crate::log;
+
 /// The narrowest terminal that is usual has 80.
 const COLUMNS: usize = 79;
 
@@ -30,14 +32,14 @@ impl Progress {
             percent >= shown + 10.0 || at.elapsed() >= Duration::from_secs(5)
         });
         let line = format!("{percent:3.0} %  {text}");
-        if self.is_terminal {
+        if self.is_terminal && !log::is_json() {
             // A longer line would wrap, and its first part could not be rewritten.
             let line: String = line.chars().take(COLUMNS).collect();
             let _ = write!(std::io::stderr(), "\r\x1b[2K{line}");
             let _ = std::io::stderr().flush();
             self.is_line_open = true;
         } else if is_due {
-            let _ = writeln!(std::io::stderr(), "{line}");
+            log::say(&line);
             self.shown = Some((Instant::now(), percent));
         }
     }
@@ -45,7 +47,7 @@ impl Progress {
     /// Prints a line that stays.
     pub(crate) fn say(&mut self, line: &str) {
         self.clear();
-        let _ = writeln!(std::io::stderr(), "{line}");
+        log::say(line);
     }
 
     fn clear(&mut self) {

@@ -32,6 +32,11 @@ pub(crate) fn render(config: &TestbedConfig, result: &TestbedResult) -> String {
     );
     line("fabric", &fabric);
     line("policy", &policy(result));
+    if !result.changes.is_empty() {
+        let changes = result.changes.iter();
+        let changes = changes.map(|of| format!("after {} ms {}", grouped(of.at_ms), of.change));
+        section(&mut line, "changed", changes.collect());
+    }
     section(&mut line, "injected", injected(result));
     section(&mut line, "convicted", convicted(result));
     let suspects = result.suspects.iter().map(|suspect| {

@@ -1,5 +1,7 @@
 //! `spraycheck show`: asks a running testbed or switch over its Unix socket.
 
+mod rows;
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -8,8 +10,8 @@ use serde_json::{Map, Value, json};
 
 use crate::args::ShowArgs;
 use crate::connection::Connection;
-use crate::failure::{Failure, NO};
-use crate::{output, sockets, table};
+use crate::failure::{Failure, NO, USAGE};
+use crate::{output, sockets};
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -19,16 +21,22 @@ enum Reply {
 }
 
 pub(crate) fn run(args: &ShowArgs) -> Result<ExitCode, Failure> {
+    if args.since.is_some() && args.what != "links" {
+        let message = format!("--since goes with links, not with {}", args.what);
+        return Err(Failure::new(USAGE, message));
+    }
+    // A history, and who is heard, only a monitor has.
+    let is_monitors = args.since.is_some() || args.what == "sources";
     let socket = match &args.socket {
         Some(socket) => socket.clone(),
+        None if is_monitors => sockets::running_monitor()?,
         None => sockets::running()?,
     };
-    answer(
-        &socket,
-        &args.what,
-        &json!({ "show": args.what }),
-        args.json.as_deref(),
-    )
+    let request = match args.since {
+        Some(since_s) => json!({ "show": args.what, "since_s": since_s }),
+        None => json!({ "show": args.what }),
+    };
+    answer(&socket, &args.what, &request, args.json.as_deref())
 }
 
 /// Asks and prints the rows that come back, as a table or as JSON.
@@ -51,7 +59,7 @@ pub(crate) fn answer(
             Some(path) => {
                 output::write_json(path, &json!({ "show": what, "rows": rows }))?;
             }
-            None => output::print(&table::render(&rows))?,
+            None => output::print(&rows::render(&rows, rows::is_coloured()))?,
         },
     }
     Ok(ExitCode::SUCCESS)

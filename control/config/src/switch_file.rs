@@ -34,6 +34,7 @@ pub use device::Device;
 pub use settings::{EalSpec, Idle, LCORES_MAX, Lcores, Memory};
 pub use trunk::DeviceSetting;
 pub(crate) use trunk::Trunks;
+pub use windows::Judging;
 
 /// A checked switch.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,6 +57,8 @@ pub struct SwitchSpec {
     pub test: PathTest,
     /// What its control thread reads a path's loss from.
     pub evidence: Evidence,
+    /// How sure its verdicts are to be.
+    pub judging: Judging,
     /// Where metrics are asked for; `None`: nowhere.
     pub metrics: Option<SocketAddr>,
     /// How DPDK is started.
@@ -88,11 +91,8 @@ impl SwitchSpec {
             leaves: self.config.leaves,
             spines: self.config.spines,
         };
-        if self.config.measurement.is_paper {
-            detector::Rules::paper(fabric)
-        } else {
-            detector::Rules::new(fabric).with_evidence(self.evidence.into())
-        }
+        let is_paper = self.config.measurement.is_paper;
+        self.judging.rules(fabric, self.evidence, is_paper)
     }
 }
 
@@ -109,6 +109,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
     let queue = settings::queue(&raw.queue, &parts.ports)?;
     let measurement = settings::measurement(&raw, &queue, &parts.ports)?;
     let evidence = windows::evidence(&raw)?;
+    let judging = windows::judging(&raw)?;
     let eal = settings::eal(&raw.eal, &parts.ports, ring::room(&parts.devices))?;
     let device_settings = trunk::settings(&raw.device, &parts)?;
     let link_state_ns = settings::link_state_ns(&raw.fabric)?;
@@ -142,6 +143,7 @@ fn resolve(raw: raw::Switch) -> Result<SwitchSpec, ConfigError> {
         },
         test: raw.measurement.test.unwrap_or(PathTest::Fixed),
         evidence,
+        judging,
         metrics: settings::metrics(&raw.metrics)?,
         eal,
         name: raw.name,

@@ -77,6 +77,8 @@ pub enum VoidReason {
     NoClose,
     /// No packet was sent on this path.
     NothingSent,
+    /// The configuration has changed while the window ran, or while its counts waited for more.
+    Reconfigured,
 }
 
 /// What ended a window.
@@ -175,6 +177,7 @@ impl fmt::Display for VoidReason {
             VoidReason::KnownDrops => "known-drops",
             VoidReason::NoClose => "no-close",
             VoidReason::NothingSent => "nothing-sent",
+            VoidReason::Reconfigured => "reconfigured",
         })
     }
 }

@@ -106,6 +106,8 @@ pub struct Engine {
     pub(crate) busy_ns: u64,
     pub(crate) clock: Clock,
     pub(crate) is_started: bool,
+    /// Its switches' state does not fit into the CPU's second-level cache.
+    pub(crate) is_large: bool,
     /// Of the events ahead, the places of their flows ([`Engine::foresee`]).
     pub(crate) places: [u16; PLACES],
 }
@@ -236,7 +238,9 @@ impl Engine {
         for place in 0..self.net.wheel.owners() {
             let owner = self.net.wheel.owner(place);
             while let Some(event) = self.net.wheel.pop(owner) {
-                self.foresee();
+                if self.is_large {
+                    self.foresee();
+                }
                 self.handle::<TIMED>(event);
             }
         }

@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use agent::core::{Core, Verdict};
 use agent::result::{
-    Conservation, Convicted, EndReason, Failure as PathFailure, Flows, Injected, Measurement,
-    Noise, Policy, ReplayCounters, ReplayPort, ReplayResult, Suspect, Test, TestbedResult,
+    ChangeAt, Conservation, Convicted, EndReason, Failure as PathFailure, Flows, Injected,
+    Measurement, Noise, Policy, ReplayCounters, ReplayPort, ReplayResult, Suspect, Test,
+    TestbedResult,
 };
 use config::fabric::Fabric;
 use detector::PathState;
@@ -148,6 +149,13 @@ pub fn result(
             0.0
         },
         fabric_ms: outcome.now.0 / 1_000_000,
+        changes: core
+            .changes()
+            .map(|(at, change)| ChangeAt {
+                at_ms: at.0 / 1_000_000,
+                change: change.clone(),
+            })
+            .collect(),
         partial: outcome.ending != Ending::Done,
         reason: match outcome.ending {
             Ending::Done => None,
@@ -199,9 +207,13 @@ fn injected(fabric: &Fabric, outcome: &Run<'_>) -> Vec<Injected> {
     let links = fabric.links.iter().zip(outcome.links);
     links
         .flat_map(|(link, did)| {
-            link.specs.iter().map(|spec| Injected {
+            // Nothing else loses packets on a link: where none was to, somebody has told it to.
+            let is_added = link.specs.is_empty() && did.lost > 0;
+            let added = is_added.then(|| "added while it ran".to_owned());
+            let specs = link.specs.iter().cloned().chain(added);
+            specs.map(|spec| Injected {
                 link: link.link,
-                spec: spec.clone(),
+                spec,
                 packets_seen: did.seen,
                 packets_dropped: did.lost,
             })

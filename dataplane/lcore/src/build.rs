@@ -124,6 +124,7 @@ pub fn link_places(set: &SwitchSet, placement: &Placement) -> Vec<Place> {
                 is_fabric,
                 lcore,
                 device: (device, lane),
+                is_wire: false,
                 seed: config::fabric::seed_of(spec.config.seed, name),
                 faults: spec.faults[port].clone(),
                 is_on: true,

@@ -7,7 +7,7 @@ use dpdk::{Burst, Eal, PortConfig, RxQueue, StartedPort, TxQueue};
 use pipeline::{Nanos, PortId, Switch};
 
 use crate::failure::Failure;
-use crate::packet::Packet;
+use crate::packet::{Departing, Packet};
 
 /// Packets that a port sends in one round at most.
 const BURST: usize = 32;
@@ -55,10 +55,7 @@ impl Device {
     pub fn send_due(&mut self, switch: &mut Switch<Packet>, now: Nanos, port: PortId) -> usize {
         let Device { tx, unsent, .. } = self;
         let room = BURST.saturating_sub(unsent.len());
-        switch.egress_burst(now, port, room, |packet| {
-            let refused = unsent.push(packet.into_mbuf());
-            debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-        });
+        switch.egress_burst(now, port, room, &mut Departing(unsent));
         if unsent.is_empty() {
             0
         } else {

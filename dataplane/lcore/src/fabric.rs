@@ -22,7 +22,7 @@ use pipeline::{Counters, Nanos, PortCounters, PortId, Switch, Token};
 use crate::failure::Failure;
 use crate::hosts::Hosts;
 use crate::links::Links;
-use crate::packet::{LcoreSink, Packet};
+use crate::packet::{Departing, LcoreSink, Packet};
 use crate::pcap::Writer;
 use crate::plan::Plan;
 use crate::taps::Taps;
@@ -120,7 +120,7 @@ impl FabricLoop {
                 switch: Switch::new(&switch.config),
                 incoming: vec![usize::MAX; switch.config.ports.len()],
                 outgoing: vec![usize::MAX; switch.config.ports.len()],
-                moody: Vec::new(),
+                moody: Vec::with_capacity(switch.config.ports.len()),
             })
             .collect();
         let of_switches = nodes.iter().map(|node| node.incoming.len());
@@ -325,6 +325,28 @@ impl FabricLoop {
 
     fn commands(&mut self) {
         self.sink.taps.refresh(&self.sink.seam);
+        while let Some(mut change) = self.shared.links.next_change(0) {
+            let node = self.nodes.get_mut(change.switch);
+            if let (Some(node), Some(wire)) = (node, self.links.wire_mut(change.device.0)) {
+                wire.swap_faults(&mut change.faults);
+                // From now on it may go down. Ports are looked at in their order.
+                let port = change.port;
+                if let Err(at) = node.moody.binary_search_by_key(&port, |&(port, _)| port) {
+                    node.moody.insert(at, (port, true));
+                }
+            }
+            self.shared.links.give_back(change);
+        }
+        while let Some(mut to) = self.shared.seam.orders_of(0).pop() {
+            let switch = usize::from(to.part);
+            if let Some(node) = self.nodes.get_mut(switch) {
+                self.sink.switch = to.part;
+                self.sink.taps.drive(self.now, None);
+                let (order, sink) = (&mut to.order, &mut self.sink);
+                order.carry_out(self.now, &mut node.switch, sink);
+            }
+            self.shared.seam.give_back(to);
+        }
         while let Some(to) = self.shared.seam.commands_of(0).pop() {
             self.apply(usize::from(to.switch), to.command);
         }
@@ -459,13 +481,13 @@ fn drain_ports(
             continue;
         };
         let room = wire.room().min(BURST);
-        node.switch.egress_burst(now, port, room, |packet| {
-            if let Some(trace) = trace {
-                trace.egress(index, now, port, packet.header());
+        node.switch
+            .egress_burst(now, port, room, &mut Departing(&mut burst));
+        if let Some(trace) = trace {
+            for mbuf in &*burst {
+                trace.egress(index, now, port, mbuf.data());
             }
-            let refused = burst.push(packet.into_mbuf());
-            debug_assert!(refused.is_ok(), "a burst holds more than BURST");
-        });
+        }
         moved += burst.len();
         taps.sent(now, index, port, &burst);
         links.send(now, link, &mut burst);

@@ -12,10 +12,11 @@ use agent::control::{Control, ControlConfig, Devices, Shared};
 use agent::metrics::{Server, Source};
 use agent::operate::Links;
 use agent::result::DaemonLine;
+use agent::subject::Subject;
 use config::request::SwitchRequest;
-use config::{Idle, Memory, SwitchSet};
+use config::{Idle, InForce, Memory, SwitchSet};
 use dpdk::{Clock, Eal, EalConfig};
-use pipeline::{Nanos, PortId, Role};
+use pipeline::Nanos;
 
 use crate::assign::{self, Placement};
 use crate::build::{self, Built};
@@ -52,7 +53,8 @@ pub fn run(
     tell: &mut impl FnMut(&DaemonLine),
 ) -> Result<(), Failure> {
     let started = Instant::now();
-    let set = SwitchSet::read(&request.config_paths).map_err(Failure::usage)?;
+    let in_force = InForce::read(&request.config_paths).map_err(Failure::usage)?;
+    let set = in_force.set.clone();
     build::check(&set)?;
     let placement = assign::place(cpus, &set.eal, &build::wishes(&set))?;
     for warning in &placement.warnings {
@@ -78,7 +80,7 @@ pub fn run(
         ports,
         pools,
     } = build::build(&eal, &set, &placement, &trunks, &shared, &links)?;
-    let control = start_control(&set, request, &shared, cpus)?;
+    let control = start_control(&set, in_force, request, &shared, cpus)?;
     let metrics = start_metrics(&set, &shared, &ports, cpus)?;
     let asked = set.switches.iter();
     let asked = asked.map(|spec| Named::of(&spec.name, spec.port_names.clone(), &spec.config));
@@ -120,7 +122,7 @@ pub fn run(
             service.stopping();
         }
         if again.swap(false, Ordering::Relaxed) {
-            reload(&set, request, &shared.links);
+            shared.reload.store(true, Ordering::Relaxed);
         }
         service.look(&shared.lcores);
         std::thread::sleep(LOOK);
@@ -138,43 +140,6 @@ pub fn run(
     )));
     drop((workers, pools));
     Ok(())
-}
-
-/// Reads the files again and takes over what can be changed while packets flow: the faults of links.
-/// A file that is wrong, or says something else as well, changes nothing of that.
-fn reload(set: &SwitchSet, request: &SwitchRequest, links: &Links) {
-    let new = match SwitchSet::read(&request.config_paths) {
-        Ok(new) => new,
-        Err(error) => {
-            tracing::error!("goes on as it was, for the configuration is wrong: {error}");
-            return;
-        }
-    };
-    let ports = |set: &SwitchSet| -> Vec<usize> {
-        set.switches
-            .iter()
-            .map(|spec| spec.port_names.len())
-            .collect()
-    };
-    if ports(&new) != ports(set) {
-        tracing::error!("goes on as it was: other switches or ports need a restart");
-        return;
-    }
-    let mut rest = new.clone();
-    for (spec, old) in rest.switches.iter_mut().zip(&set.switches) {
-        spec.faults.clone_from(&old.faults);
-    }
-    if rest != *set {
-        tracing::warn!("of the configuration only faults are taken over; all else needs a restart");
-    }
-    let faults = |switch: usize, port: PortId| {
-        let spec = new.switches.get(switch)?;
-        spec.faults.get(usize::from(port.0)).cloned()
-    };
-    match links.set_all(faults) {
-        Ok(()) => tracing::info!("the faults of the configuration are in force"),
-        Err(error) => tracing::error!("not all faults of the configuration are in force: {error}"),
-    }
 }
 
 /// The poll loop of one lcore.
@@ -363,17 +328,23 @@ fn versions() -> Vec<(String, String)> {
 
 fn start_control(
     set: &SwitchSet,
+    in_force: InForce,
     request: &SwitchRequest,
     shared: &Shared,
     cpus: &Cpus,
 ) -> Result<Control, Failure> {
-    // The switches of one process are of one fabric; where only spines are, nothing is judged.
-    let leaf = |spec: &&config::SwitchSpec| matches!(spec.config.role, Role::Leaf(_));
-    let spec = set.switches.iter().find(leaf).unwrap_or(&set.switches[0]);
+    let subject = Subject::Switches {
+        in_force: Box::new(in_force),
+        part_of: build::config_of,
+    };
+    let Some((rules, test)) = subject.judging() else {
+        return Err(Failure::usage("no switch is given; name one file at least"));
+    };
     let config = ControlConfig {
         switches: set.switches.iter().map(named).collect(),
-        rules: spec.rules(),
-        test: crate::plan::test_of(spec.test),
+        rules,
+        test,
+        subject,
         socket: request.socket.clone(),
         versions: versions(),
     };

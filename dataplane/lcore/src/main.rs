@@ -16,11 +16,7 @@ use lcore::{bench, live, replay, testbed};
 
 fn main() -> ExitCode {
     let cpus = Cpus::read();
-    let level = std::env::var("SPRAYCHECK_LOG").unwrap_or_else(|_| "warn".into());
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_env_filter(level)
-        .init();
+    agent::log::begin();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         if let Err(error) = signal_hook::flag::register(signal, Arc::clone(&stop)) {

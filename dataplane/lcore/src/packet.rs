@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use agent::seam::{FromSwitch, Seam};
-use dpdk::{Mbuf, Mempool};
+use dpdk::{Burst, Mbuf, Mempool};
 use pipeline::{DropReason, Report, Sink, Token};
 
 use crate::taps::Taps;
@@ -30,6 +30,16 @@ impl Packet {
     #[inline(always)]
     pub fn into_mbuf(self) -> Mbuf {
         self.0
+    }
+}
+
+/// A burst on its way out of a switch's queues.
+pub struct Departing<'a>(pub &'a mut Burst);
+
+impl Extend<Packet> for Departing<'_> {
+    #[inline(always)]
+    fn extend<I: IntoIterator<Item = Packet>>(&mut self, packets: I) {
+        self.0.extend(packets.into_iter().map(Packet::into_mbuf));
     }
 }
 

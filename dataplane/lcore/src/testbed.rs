@@ -7,7 +7,9 @@ use std::time::Duration;
 use agent::control::{Control, ControlConfig, Shared};
 use agent::core::Core;
 use agent::metrics::{Server, Source};
+use agent::operate::{Links, Place};
 use agent::result::DaemonLine;
+use agent::subject::Subject;
 use config::fabric::Fabric;
 use config::request::TestbedRequest;
 use dpdk::{Eal, Mempool};
@@ -113,13 +115,15 @@ fn start_control(
     fabric: &Fabric,
     cpus: &Cpus,
 ) -> Result<(Shared, Control), Failure> {
-    let shared = Shared::new(
+    let mut shared = Shared::new(
         fabric
             .switches
             .iter()
             .map(|switch| switch.config.ports.len()),
     );
+    shared.links = Arc::new(Links::new(link_places(fabric), 1));
     let config = ControlConfig {
+        subject: Subject::testbed(plan.config).map_err(Failure::usage)?,
         switches: named(fabric),
         rules: plan.rules(),
         test: plan.test(),
@@ -146,6 +150,25 @@ fn named(fabric: &Fabric) -> Vec<(String, Vec<String>)> {
     let switches = fabric.switches.iter();
     switches
         .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
+        .collect()
+}
+
+/// The links between switches; those of hosts have no faults.
+fn link_places(fabric: &Fabric) -> Vec<Place> {
+    let links = fabric.links.iter().enumerate();
+    links
+        .map(|(index, link)| Place {
+            link: link.link.to_string(),
+            switch: link.from.0,
+            port: link.from.1,
+            is_fabric: true,
+            lcore: 0,
+            device: (index, 0),
+            is_wire: true,
+            seed: link.seed,
+            faults: link.faults.clone(),
+            is_on: !fabric.disabled.contains(&link.from),
+        })
         .collect()
 }
 

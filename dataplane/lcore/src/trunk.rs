@@ -13,6 +13,7 @@ use pipeline::{Nanos, PortId};
 
 use crate::end::{Rx, Tx};
 use crate::gather::Gather;
+use crate::packet::Departing;
 use crate::shares::Shares;
 use crate::taps::Taps;
 use crate::worker::Part;
@@ -171,15 +172,16 @@ impl Outlet {
 
     /// Injects faults into the link of a lane; their chances come from `seed`.
     pub fn inject(&mut self, lane: usize, faults: &[Fault], seed: u64) {
-        self.set_faults(lane, LinkFaults::new(faults, seed));
+        let mut faults = (!faults.is_empty()).then(|| LinkFaults::new(faults, seed));
+        self.swap_faults(lane, &mut faults);
     }
 
-    /// Replaces the faults of a lane's link.
-    pub fn set_faults(&mut self, lane: usize, faults: LinkFaults) {
+    /// Replaces the faults of a lane's link, and gives back those it had.
+    pub fn swap_faults(&mut self, lane: usize, faults: &mut Option<LinkFaults>) {
         let Some(place) = self.faults.get_mut(lane) else {
             return;
         };
-        *place = (!faults.is_empty()).then_some(faults);
+        std::mem::swap(place, faults);
         // The plain way knows no faults.
         let is_alone = self.lanes.len() == 1 && self.lanes[0].vlan.is_none();
         self.is_plain = is_alone && self.faults.iter().all(Option::is_none);
@@ -242,10 +244,7 @@ impl Outlet {
             let lane = lanes[0];
             let kept = unsent.len();
             let switch = &mut parts[lane.switch].switch;
-            switch.egress_burst(now, lane.port, room, |packet| {
-                let refused = unsent.push(packet.into_mbuf());
-                debug_assert!(refused.is_ok(), "there was room");
-            });
+            switch.egress_burst(now, lane.port, room, &mut Departing(unsent));
             taps.sent(now, lane.switch, lane.port, &unsent[kept..]);
             return;
         }

@@ -103,6 +103,14 @@ impl Wire {
         }
     }
 
+    /// Replaces the faults, and gives back those it had. What is delayed or damaged arrives all the same.
+    pub fn swap_faults(&mut self, faults: &mut Option<LinkFaults>) {
+        let new = faults.take().unwrap_or_else(|| LinkFaults::new(&[], 0));
+        *faults = Some(std::mem::replace(&mut self.faults, new));
+        // What is on its way must be looked at to its end.
+        self.is_faulty = true;
+    }
+
     /// Whether its faults leave it up at `now`.
     pub fn is_up(&self, now: Nanos) -> bool {
         self.faults.is_up(now)

@@ -276,12 +276,13 @@ impl Worker {
             let switch = &mut self.parts[switch].switch;
             switch.take_notice(now, notice, &mut self.sink);
         }
-        while let Some(change) = self.changes.next_change(self.lcore) {
+        while let Some(mut change) = self.changes.next_change(self.lcore) {
             let (device, lane) = change.device;
             let mut outlets = self.outlets.iter_mut();
             if let Some(outlet) = outlets.find(|outlet| outlet.device == device) {
-                outlet.set_faults(lane, change.faults);
+                outlet.swap_faults(lane, &mut change.faults);
             }
+            self.changes.give_back(change);
         }
         let Worker { parts, sink, .. } = self;
         sink.taps.refresh(&sink.seam);
@@ -292,6 +293,14 @@ impl Worker {
                 sink.drive(now, index, None);
                 part.switch.apply(now, to.command, sink);
             }
+        }
+        while let Some(mut to) = sink.seam.orders_of(lcore).pop() {
+            let index = usize::from(to.part) / lcores;
+            if let Some(part) = parts.get_mut(index) {
+                sink.drive(now, index, None);
+                to.order.carry_out(now, &mut part.switch, sink);
+            }
+            sink.seam.give_back(to);
         }
         for (index, part) in parts.iter_mut().enumerate() {
             sink.drive(now, index, None);

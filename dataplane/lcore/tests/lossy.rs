@@ -9,7 +9,7 @@ use agent::core::Core;
 use agent::seam::Body;
 use config::{Evidence, Preset, TestbedConfig};
 use packet::be;
-use pipeline::{Note, WindowReport};
+use pipeline::{Note, Policy, Route, WindowReport};
 use process::{Flow, HOSTS, LEAVES, Process, SPINES, is_marked};
 
 /// Rounds in which what is on its way comes to its end, closes and their copies with it.
@@ -91,6 +91,11 @@ impl Run {
 
     /// Two flows at a time, one each way, until each pair of hosts had one.
     fn flows(&mut self, pairs: u8, packets: u32) {
+        self.flows_with(pairs, packets, |_| {});
+    }
+
+    /// The same; something is done in the middle of the first two.
+    fn flows_with(&mut self, pairs: u8, packets: u32, mut middle: impl FnMut(&mut Process)) {
         for host in 0..pairs {
             let flow = |from: usize| Flow {
                 from: (from, host),
@@ -104,6 +109,9 @@ impl Run {
             }
             (0..3).for_each(|_| self.round());
             for psn in 0..packets {
+                if host == 0 && psn == packets / 2 {
+                    middle(&mut self.process);
+                }
                 for flow in &flows {
                     self.process.send(flow.from.0, &flow.data(psn));
                 }
@@ -194,5 +202,82 @@ fn a_fabric_on_two_lcores_names_its_lossy_link() {
             );
         }
         run.process.end();
+    }
+}
+
+/// Goal: spray, routes and measuring change on one to three lcores while packets flow; each change is
+/// in force, none costs a packet, and windows are whole or void.
+#[test]
+fn changes_cost_no_packet_on_any_number_of_lcores() {
+    for lcores in 1..=3 {
+        let mut run = Run::new(&format!("c{lcores}"), lcores, &[]);
+        let policies = [
+            Policy::RoundRobin,
+            Policy::Random,
+            Policy::Jsq,
+            Policy::Jsq2,
+        ];
+        for (round, policy) in policies.into_iter().enumerate() {
+            assert_eq!(run.process.changed(), 0);
+            run.flows_with(2, 320, |process| {
+                for leaf in 0..LEAVES {
+                    process.change(leaf, |config| {
+                        config.policy = policy;
+                        config.measurement.window_packets_max = 40 + round as u64;
+                    });
+                }
+                for spine in LEAVES..LEAVES + SPINES {
+                    process.change(spine, |config| {
+                        // Tables are exchanged, and lead where they did.
+                        let whole = config.routes[0];
+                        let prefix = format!("10.0.{}.0/24", 100 + round);
+                        let prefix = prefix.parse().expect("a prefix");
+                        config.routes.push(Route { prefix, ..whole });
+                    });
+                }
+            });
+            assert_eq!(run.process.changed(), (LEAVES + SPINES) * lcores);
+        }
+        run.flows(2, 160);
+        let (sent, lost) = run.process.fate();
+        assert_eq!(lost, 0);
+        let windows = run.windows.iter().filter(|window| !window.is_changed);
+        let mut marked = 0;
+        for window in windows.filter(|window| window.marked.is_some()) {
+            assert_eq!(
+                window.counts, window.sent,
+                "{lcores} lcores: {:?}",
+                window.key
+            );
+            marked += window.marked.unwrap_or(0);
+        }
+        assert!(
+            marked > 1000,
+            "{lcores} lcores: only {marked} packets were measured"
+        );
+        let short = run
+            .windows
+            .iter()
+            .filter(|window| window.marked.is_some_and(|m| m <= 44));
+        assert!(short.count() > 20, "windows of the new length are missing");
+        let arrived = run.process.arrived;
+        let wholes = run.process.end();
+        let announced = 2 * 2 * 5;
+        assert_eq!(
+            arrived,
+            sent - announced,
+            "{lcores} lcores: a packet is lost"
+        );
+        let voided = run
+            .windows
+            .iter()
+            .filter(|window| window.is_changed)
+            .count();
+        assert!(voided > 0, "no window ran when its destination changed");
+        let dropped: u64 = wholes
+            .iter()
+            .map(|whole| whole.counters.dropped_total())
+            .sum();
+        assert_eq!(dropped, 0, "{lcores} lcores");
     }
 }

@@ -5,6 +5,7 @@
 //! lengths of run differ by is the cost of the packets alone. Roles: leaf-source,
 //! leaf-destination, spine. A third argument, `unmeasured`: the same packets, none of them marked.
 
+use arrayvec::ArrayVec;
 use packet::bth::{self, BthFields};
 use packet::ip::{self, IpFields};
 use packet::message::{self, FLAG_SWITCH, Header, MessageKind};
@@ -91,7 +92,8 @@ fn main() {
     for port in 0..ports {
         while switch.egress(Nanos(0), PortId(port)).is_some() {}
     }
-    let mut waiting: Vec<Frame> = (0..BURST).map(|_| Frame::of(&template)).collect();
+    let mut waiting: ArrayVec<Frame, { 2 * BURST }> =
+        (0..BURST).map(|_| Frame::of(&template)).collect();
     let (mut psn, mut sent, mut now) = (0u32, 0, Nanos(0));
     while sent < packets {
         now = now.plus(1_000);
@@ -104,7 +106,7 @@ fn main() {
         }
         switch.ingress_burst(now, input, waiting.drain(..), &mut Nowhere);
         for port in 0..ports {
-            switch.egress_burst(now, PortId(port), BURST, |frame| waiting.push(frame));
+            switch.egress_burst(now, PortId(port), BURST, &mut waiting);
         }
         sent += waiting.len() as u64;
     }

@@ -3,8 +3,8 @@
 //! Each host port has one place for a flow to each destination leaf, so that no host can push out
 //! another's. Whose turn it is: [`crate::turn`].
 
-use packet::Psn;
 use packet::message::Header;
+use packet::{Address, Psn};
 
 use crate::track::{Place, Track};
 use crate::turn::Turns;
@@ -93,6 +93,17 @@ impl Announcements {
         let place = self.place(port, leaf);
         self.flows[place] = None;
         self.available[port.index()].remove(leaf.index());
+    }
+
+    /// Forgets all flows but those that `is_kept` by destination address and leaf.
+    pub fn keep_where(&mut self, is_kept: impl Fn(Address, LeafId) -> bool) {
+        for (place, slot) in self.flows.iter_mut().enumerate() {
+            let leaf = place % self.leaves;
+            if slot.is_some_and(|flow| !is_kept(flow.key.destination, LeafId(leaf as u16))) {
+                *slot = None;
+                self.available[place / self.leaves].remove(leaf);
+            }
+        }
     }
 
     /// Whether there is a flow of `port` to `leaf`.

@@ -189,6 +189,8 @@ pub struct WindowPlan {
     /// Packets of a window for each usable spine; 0: as many as the flow has. Found flows need a
     /// number, for nobody tells how many packets they have.
     pub spine_packets: u64,
+    /// No window is opened. What other leaves send is still counted and judged.
+    pub is_off: bool,
     /// The source leaf finds busy flows by itself; those that hosts announce come first.
     pub finds_flows: bool,
     /// A found flow without a packet for so long has ended.

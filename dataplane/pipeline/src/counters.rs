@@ -229,6 +229,14 @@ pub struct PortCounters {
 }
 
 impl PortCounters {
+    /// Counts a packet that a queue has refused, if that is counted by queue.
+    #[cold]
+    pub(crate) fn refused(&mut self, queue: usize, reason: DropReason) {
+        if reason == DropReason::TailDrop {
+            self.tail_drops[queue] += 1;
+        }
+    }
+
     /// Adds what another instance of the same switch has counted for the port.
     pub fn add(&mut self, other: &PortCounters) {
         self.rx_packets += other.rx_packets;

@@ -62,6 +62,8 @@ struct Window {
     flushed: SpineSet,
     hops_filled: SpineSet,
     threshold: Option<u32>,
+    /// The configuration has changed while it ran.
+    is_changed: bool,
 }
 
 impl Window {
@@ -82,6 +84,7 @@ impl Window {
             flushed: SpineSet::EMPTY,
             hops_filled: SpineSet::EMPTY,
             threshold: None,
+            is_changed: false,
         }
     }
 }
@@ -226,6 +229,7 @@ impl Destination {
                 marked: None,
                 usable: SpineSet::EMPTY,
                 disturbed: SpineSet::EMPTY,
+                is_changed: false,
                 flushed: SpineSet::EMPTY,
                 counts: [0; FANOUT_MAX],
                 sent: [0; FANOUT_MAX],
@@ -240,11 +244,7 @@ impl Destination {
             latest: (0, 0),
             sweep: 0,
             is_paper: config.is_paper,
-            count_mask: if config.windows.is_narrow {
-                u32::from(u16::MAX)
-            } else {
-                u32::MAX
-            },
+            count_mask: count_mask(config),
             path_delay_ns_max: config.path_delay_ns_max,
             row_ns_max: config.row_ns_max,
         }
@@ -750,6 +750,7 @@ impl Destination {
         report.marked = window.marked;
         report.usable = window.usable;
         report.disturbed = window.disturbed;
+        report.is_changed = window.is_changed;
         report.flushed = window.flushed;
         report.counts[..self.spines].copy_from_slice(&self.counts[base..base + self.spines]);
         report.sent[..self.spines].copy_from_slice(&self.sent[base..base + self.spines]);
@@ -822,6 +823,23 @@ impl Destination {
         }
     }
 
+    /// The configuration changes: all tests of windows that run are void.
+    pub fn void_running(&mut self) {
+        for window in self.rows.iter_mut().flat_map(|row| &mut row.windows) {
+            if window.phase == Phase::Running {
+                window.disturbed = SpineSet::first(self.spines);
+                window.is_changed = true;
+            }
+        }
+    }
+
+    /// Counts by other settings from now on. The size of the table is that of the start.
+    pub fn configure(&mut self, config: &Measurement) {
+        self.count_mask = count_mask(config);
+        self.path_delay_ns_max = config.path_delay_ns_max;
+        self.row_ns_max = config.row_ns_max;
+    }
+
     /// Looks at a few rows: what has been silent too long is reported, then its row freed.
     pub fn sweep(&mut self, now: Nanos, counters: &mut Counters) {
         for _ in 0..SWEEP_ROWS.min(self.rows.len()) {
@@ -848,6 +866,15 @@ impl Destination {
                 }
             }
         }
+    }
+}
+
+/// The bits of a counter X_x.
+fn count_mask(config: &Measurement) -> u32 {
+    if config.windows.is_narrow {
+        u32::from(u16::MAX)
+    } else {
+        u32::MAX
     }
 }
 

@@ -4,8 +4,8 @@
 //! queues depends on few header words and on what was configured: whether the source belongs to
 //! the port, where the destination is, the priority. The first packet of a flow takes the whole
 //! way through [`crate::forward`] and leaves here what was found; a later one with the same words
-//! takes it from here. What stands here is never more than the whole way would say: routes do not
-//! change, an age bounds what was learned, and a port whose neighbours have other MAC addresses
+//! takes it from here. What stands here is never more than the whole way would say: a change
+//! of routes forgets all, an age bounds what was learned, and a port whose neighbours have other MAC addresses
 //! now counts its version up, which costs no other port anything.
 //!
 //! Direct-mapped: a flow whose place another one has goes the whole way, and takes the place.

@@ -15,10 +15,12 @@
 pub mod announced;
 pub mod bucket;
 pub mod busy;
+pub mod change;
 pub mod config;
 pub mod counters;
 pub mod destination;
 pub mod drop;
+mod exit;
 pub mod fault;
 pub mod flow_table;
 pub mod foresee;
@@ -49,6 +51,7 @@ pub mod turn;
 pub mod types;
 pub mod window;
 
+pub use change::Change;
 pub use config::{
     EcnConfig, GatewayConfig, HostConfig, Mark, Measurement, NeighborConfig, Peer, PortConfig,
     PortKind, QueueConfig, Role, SwitchConfig, WindowPlan,

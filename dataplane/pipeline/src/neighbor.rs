@@ -32,6 +32,16 @@ struct Entry {
     next: u32,
 }
 
+impl Entry {
+    fn neighbor(&self) -> Neighbor {
+        Neighbor {
+            address: self.address,
+            mac: self.mac,
+            told_at: self.told_at,
+        }
+    }
+}
+
 /// The part of the table that belongs to one port.
 #[derive(Clone, Copy)]
 struct Region {
@@ -39,6 +49,17 @@ struct Region {
     size: u32,
     used: u32,
     hand: u32,
+}
+
+/// A neighbour, as others see it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Neighbor {
+    /// Its address.
+    pub address: Address,
+    /// Its MAC address; `None`: it was asked for and has not answered.
+    pub mac: Option<MacAddr>,
+    /// When it has told that.
+    pub told_at: Nanos,
 }
 
 /// What is to be done to reach a neighbour.
@@ -208,6 +229,45 @@ impl Neighbors {
         entry.told_at = now;
         entry.asks = 0;
         Learned::Known
+    }
+
+    /// The neighbours that have told their MAC addresses, with their ports.
+    pub fn known(&self) -> impl Iterator<Item = (usize, Neighbor)> {
+        let regions = self.regions.iter().enumerate();
+        regions.flat_map(|(port, region)| {
+            let used = region.start as usize..(region.start + region.used) as usize;
+            let known = self.entries[used].iter().filter(|e| e.mac.is_some());
+            known.map(move |entry| (port, entry.neighbor()))
+        })
+    }
+
+    /// Those from place `from` on, up to `room` of all places, and those that have not answered as
+    /// well; the place that is next, if there is one.
+    pub fn list(
+        &self,
+        from: usize,
+        room: usize,
+        mut take: impl FnMut(usize, Neighbor),
+    ) -> Option<usize> {
+        let end = self.entries.len().min(from.saturating_add(room));
+        for at in from..end {
+            let owner =
+                |region: &Region| (region.start..region.start + region.used).contains(&(at as u32));
+            if let Some(port) = self.regions.iter().position(owner) {
+                take(port, self.entries[at].neighbor());
+            }
+        }
+        (end < self.entries.len()).then_some(end)
+    }
+
+    /// Takes over a neighbour that another table has known, with its age.
+    pub fn restore(&mut self, now: Nanos, port: usize, neighbor: Neighbor) {
+        let Some(mac) = neighbor.mac else { return };
+        if self.learn(now, port, neighbor.address, mac) == Learned::Known
+            && let Some(at) = self.find(neighbor.address)
+        {
+            self.entries[at].told_at = neighbor.told_at;
+        }
     }
 
     /// The MAC address that `address` has, and until when it need not be asked for again.

@@ -4,6 +4,7 @@
 //! allocates and the switch as a whole is bounded in packets as well. On a vdev nothing but the
 //! token bucket makes a queue, and without queues neither priorities nor JSQ mean anything.
 
+mod egress;
 mod remote;
 pub mod serve;
 mod slots;
@@ -13,6 +14,7 @@ use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
+use egress::{ALL, Egress, Ports, Wire, kmin_bytes, sum};
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -20,108 +22,8 @@ pub const PRIORITIES: usize = 8;
 /// The priority of the measured flow at its source leaf.
 pub const MEASURED: u8 = 7;
 
-/// The queues and the shaper of one port, in the order in which packets need them; what is counted
-/// less often is in [`Queues::rare`].
-#[repr(C, align(64))]
-struct Egress {
-    /// When the link will be free, in picoseconds.
-    free_at_ps: u64,
-    /// Picoseconds per byte, in 1/256.
-    byte_ps_256: u64,
-    /// Bytes of a queue: none at all while the link is down or choked.
-    limit_bytes: u64,
-    /// Bit p: queue p has packets.
-    busy: u32,
-    /// Packets that were taken out by [`Egress::pop`], and not sent.
-    popped: u32,
-    /// The longest frame that is taken.
-    link_max_bytes: u32,
-    /// The neighbour's MAC address and the port's own, as a frame has them.
-    macs: [u8; 12],
-    /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
-    /// cache line.
-    bytes: [u64; PRIORITIES + 1],
-    /// Packets that came into the queues, here admitted or by another instance.
-    entered: u64,
-    /// By priority.
-    fifos: [Fifo; PRIORITIES],
-    tx_packets: u64,
-    tx_bytes: u64,
-    /// Most bytes that stood here at once.
-    backlog_bytes_max: u64,
-    up: bool,
-    /// Another lcore's, to which too many packets are on their way.
-    is_choked: bool,
-    /// Bit p: queue p was served since [`Queues::watch`] looked last.
-    served: u8,
-}
-
-/// A port's place is found by a shift.
-const _: () = assert!(size_of::<Egress>() == 256);
-
 /// A row takes as many packets, 2 to this power, before it looks at the queue again.
 const ROW_SHIFT: u32 = 6;
-
-/// The place in [`Egress::bytes`] of all bytes together.
-const ALL: usize = PRIORITIES;
-
-impl Egress {
-    /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
-    #[inline(never)]
-    fn depth_bytes(&self, priority: u8) -> u64 {
-        self.bytes[usize::from(priority)..ALL].iter().sum()
-    }
-
-    /// What is taken now, if a queue may hold `limit_bytes`.
-    fn admit(&mut self, limit_bytes: u64) {
-        let is_open = self.up && !self.is_choked;
-        self.limit_bytes = if is_open { limit_bytes } else { 0 };
-    }
-
-    /// Why a frame of `len` bytes is not taken into a queue.
-    #[cold]
-    fn refusal(&self, len: u32) -> DropReason {
-        if !self.up {
-            DropReason::LinkDown
-        } else if len > self.link_max_bytes {
-            DropReason::Oversize
-        } else if self.is_choked {
-            DropReason::HandOffFull
-        } else {
-            DropReason::TailDrop
-        }
-    }
-
-    /// Packets in the queues. Both counts wrap alike.
-    #[inline(always)]
-    fn queued(&self) -> u32 {
-        (self.entered.wrapping_sub(self.tx_packets) as u32).wrapping_sub(self.popped)
-    }
-
-    /// Keeps the most that stood here. A backlog is at its most right before it shrinks.
-    #[inline(always)]
-    fn note_backlog(&mut self) {
-        self.backlog_bytes_max = self.backlog_bytes_max.max(self.bytes[ALL]);
-    }
-
-    /// The highest priority that has packets, if any has.
-    #[inline(always)]
-    fn highest(&self) -> usize {
-        (31 - (self.busy | 1).leading_zeros()) as usize & (PRIORITIES - 1)
-    }
-
-    /// Takes the first packet of the highest priority.
-    fn pop<T>(&mut self, slots: &mut Slots<T>) -> Option<(T, u32)> {
-        let queue = self.highest();
-        let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
-        self.busy &= !(u32::from(is_empty) << queue);
-        self.served |= 1 << queue;
-        self.bytes[queue] -= u64::from(len);
-        self.bytes[ALL] -= u64::from(len);
-        self.popped = self.popped.wrapping_add(1);
-        Some((token, len))
-    }
-}
 
 /// Packets in a row on their way into one queue, which is told of them at the end.
 #[derive(Clone, Copy)]
@@ -140,11 +42,6 @@ impl Row {
     pub(crate) fn place(&self) -> ((usize, u8), u32) {
         ((self.port, self.queue as u8), self.len)
     }
-
-    /// Takes nothing more.
-    pub(crate) fn close(&mut self) {
-        self.left = 0;
-    }
 }
 
 /// The way into the queues of one port.
@@ -156,16 +53,15 @@ pub(crate) struct Door<'a, T> {
 }
 
 impl<T> Door<'_, T> {
-    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue, or gives it
-    /// back with the reason, to be told to [`Queues::refused`].
+    /// Puts a packet of `len` bytes, which is no longer than the port's frames, into a queue that takes it
+    /// without a question, or gives it back.
     #[inline(always)]
-    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), (T, DropReason)> {
+    pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), T> {
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        if self.egress.bytes[queue] + u64::from(len) > self.egress.limit_bytes {
-            return Err((token, self.egress.refusal(len)));
+        if self.egress.bytes[queue] + u64::from(len) > self.egress.easy_bytes {
+            return Err(token);
         }
         self.append(queue, token, len)
-            .map_err(|token| (token, DropReason::QueueMemory))
     }
 
     /// Appends a packet to a queue, or gives it back if there is no slot for it.
@@ -187,7 +83,7 @@ impl<T> Door<'_, T> {
 /// The egress side of all ports of a switch.
 pub struct Queues<T> {
     slots: Slots<T>,
-    ports: Vec<Egress>,
+    ports: Ports,
     /// What ports count beside what [`Egress`] does.
     rare: Vec<PortCounters>,
     /// Packets of each port that another instance has admitted, and counted.
@@ -209,27 +105,17 @@ impl<T> Queues<T> {
     pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
         let ports: Vec<(u64, u32)> = ports.collect();
         let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
-        let ports: Vec<Egress> = ports
-            .into_iter()
-            .map(|(rate_bps, frame_max_bytes)| Egress {
-                bytes: [0; PRIORITIES + 1],
-                fifos: [Fifo::EMPTY; PRIORITIES],
-                free_at_ps: 0,
-                byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
-                limit_bytes: config.limit_bytes,
-                busy: 0,
-                popped: 0,
-                link_max_bytes: frame_max_bytes,
-                macs: [0; 12],
-                up: true,
-                is_choked: false,
-                served: 0,
-                entered: 0,
-                tx_packets: 0,
-                tx_bytes: 0,
-                backlog_bytes_max: 0,
-            })
-            .collect();
+        let links = ports.iter().map(|&(rate_bps, frame_max_bytes)| Egress {
+            byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
+            link_max_bytes: frame_max_bytes,
+            up: true,
+            kmin_bytes: kmin_bytes(config, rate_bps),
+            ..Egress::NONE
+        });
+        let links = links.map(|mut egress| {
+            egress.admit(config.limit_bytes);
+            egress
+        });
         Queues {
             slots,
             busy: BusyPorts::new(ports.len()),
@@ -237,12 +123,8 @@ impl<T> Queues<T> {
             rare: vec![PortCounters::default(); ports.len()],
             accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
-            least_max_bytes: ports
-                .iter()
-                .map(|egress| egress.link_max_bytes)
-                .min()
-                .unwrap_or(0),
-            ports,
+            least_max_bytes: ports.iter().map(|port| port.1).min().unwrap_or(0),
+            ports: Ports::new(links),
             limit_bytes: config.limit_bytes,
             slack_ps: config.slack_ns * 1000,
             overhead_bytes: config.overhead_bytes,
@@ -299,22 +181,16 @@ impl<T> Queues<T> {
         len: u32,
     ) -> Result<(), (T, DropReason)> {
         let egress = &self.ports[port];
-        if len > egress.link_max_bytes {
+        let queue = usize::from(priority) & (PRIORITIES - 1);
+        let depth = egress.bytes[queue] + u64::from(len);
+        if len > egress.link_max_bytes || depth > egress.limit_bytes {
             let reason = egress.refusal(len);
+            self.rare[port].refused(queue, reason);
             return Err((token, reason));
         }
         self.door(port)
-            .put(priority, token, len)
-            .map_err(|(token, reason)| (token, self.refused(port, priority, reason)))
-    }
-
-    /// Counts at its port that a packet was refused.
-    #[cold]
-    pub(crate) fn refused(&mut self, port: usize, priority: u8, reason: DropReason) -> DropReason {
-        if reason == DropReason::TailDrop {
-            self.rare[port].tail_drops[usize::from(priority) & (PRIORITIES - 1)] += 1;
-        }
-        reason
+            .append(queue, token, len)
+            .map_err(|token| (token, DropReason::QueueMemory))
     }
 
     /// The way into the queues of `port`.
@@ -333,7 +209,7 @@ impl<T> Queues<T> {
     pub(crate) fn row(&self, port: usize, priority: u8, len: u32) -> Row {
         let egress = &self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        let bytes = egress.limit_bytes.saturating_sub(egress.bytes[queue]);
+        let bytes = egress.easy_bytes.saturating_sub(egress.bytes[queue]);
         // Most often there is room for more than a burst, and nothing is divided.
         let fit = if bytes >> ROW_SHIFT >= u64::from(len) {
             1 << ROW_SHIFT
@@ -382,7 +258,7 @@ impl<T> Queues<T> {
         egress.entered += u64::from(row.packets);
     }
 
-    /// Gives what may leave `port` at `now` to `take`, highest priority first, at line rate, up to
+    /// Adds what may leave `port` at `now` to `out`, highest priority first, at line rate, up to
     /// `room` packets. Returns how many.
     #[inline(always)]
     pub fn dequeue(
@@ -390,7 +266,7 @@ impl<T> Queues<T> {
         now: Nanos,
         port: usize,
         room: usize,
-        mut take: impl FnMut(T),
+        out: &mut impl Extend<T>,
     ) -> usize {
         let egress = &mut self.ports[port];
         if egress.busy == 0 {
@@ -404,20 +280,21 @@ impl<T> Queues<T> {
         while egress.busy != 0 && sent < room && free_at_ps <= now_ps {
             let queue = egress.highest();
             let fifo = &mut egress.fifos[queue];
-            let (mut count, mut bytes) = (0, 0);
             // Whatever it missed, the link is busy until later than `earliest_ps` from now on.
             free_at_ps = free_at_ps.max(earliest_ps);
-            for slot in self.slots.front(*fifo, room - sent) {
-                if free_at_ps > now_ps {
-                    break;
-                }
-                free_at_ps += (u64::from(slot.len + self.overhead_bytes) * egress.byte_ps_256) >> 8;
-                bytes += u64::from(slot.len);
-                count += 1;
-                if let Some(token) = slot.take() {
-                    take(token);
-                }
+            let front = self.slots.front(*fifo, room - sent);
+            let wire = Wire {
+                byte_ps_256: egress.byte_ps_256,
+                overhead_bytes: u64::from(self.overhead_bytes),
+            };
+            let (mut count, mut bytes) = (front.lens.len(), sum(front.lens));
+            let mut taken_ps = wire.time_ps(count, bytes);
+            if free_at_ps + taken_ps > now_ps {
+                (count, bytes) = wire.begun(front.lens, now_ps - free_at_ps);
+                taken_ps = wire.time_ps(count, bytes);
             }
+            free_at_ps += taken_ps;
+            out.extend(front.take(count));
             sent += count;
             let is_empty = self.slots.advance(fifo, count as u32);
             egress.busy &= !(u32::from(is_empty) << queue);
@@ -430,6 +307,31 @@ impl<T> Queues<T> {
         egress.tx_packets += sent as u64;
         egress.tx_bytes += sent_bytes;
         sent
+    }
+
+    /// The same for one packet.
+    #[inline(always)]
+    pub fn dequeue_one(&mut self, now: Nanos, port: usize) -> Option<T> {
+        let egress = &mut self.ports[port];
+        if egress.busy == 0 {
+            return None;
+        }
+        egress.note_backlog();
+        let now_ps = now.0.saturating_mul(1000);
+        if egress.free_at_ps > now_ps {
+            return None;
+        }
+        let (token, len) = egress.pop(&mut self.slots)?;
+        let wire = Wire {
+            byte_ps_256: egress.byte_ps_256,
+            overhead_bytes: u64::from(self.overhead_bytes),
+        };
+        let earliest_ps = now_ps.saturating_sub(self.slack_ps);
+        let len = u64::from(len);
+        egress.free_at_ps = egress.free_at_ps.max(earliest_ps) + wire.time_ps(1, len);
+        egress.tx_packets += 1;
+        egress.tx_bytes += len;
+        Some(token)
     }
 
     /// When [`Queues::dequeue`] will next give a packet of `port`; `None` while it is empty.
@@ -491,6 +393,7 @@ impl<T> Queues<T> {
         egress.note_backlog();
         let priority = 31 - egress.busy.leading_zeros() as u8;
         let (token, _) = egress.pop(&mut self.slots)?;
+        egress.popped = egress.popped.wrapping_add(1);
         self.rare[port].flushed += 1;
         Some((token, priority))
     }
@@ -567,11 +470,10 @@ impl<T> Queues<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn next(queues: &mut Queues<u32>, now: u64) -> Option<u32> {
-        let mut next = None;
-        queues.dequeue(Nanos(now), 0, 1, |token| next = Some(token));
-        next
+        queues.dequeue_one(Nanos(now), 0)
     }
 
     pub(super) fn queues(limit_bytes: u64, packets_max: u32, slack_ns: u64) -> Queues<u32> {
@@ -630,6 +532,38 @@ mod tests {
             burst, 4,
             "three that were missed within 3 us of slack, and the one due now"
         );
+    }
+
+    proptest! {
+        /// Goal: what leaves in bursts is what leaves one by one, at the same time.
+        #[test]
+        fn one_by_one_and_in_bursts_the_same_leave(
+            slack_ns in 0u64..5_000,
+            moves in proptest::collection::vec(
+                (proptest::collection::vec((0u8..8, 1u32..1000), 0..50), 1usize..40, 0u64..60_000),
+                1..60,
+            ),
+        ) {
+            let (mut bursts, mut singles) = (queues(20_000, 200, slack_ns), queues(20_000, 200, slack_ns));
+            let (mut now, mut token) = (1_000_000, 0);
+            for (packets, room, wait_ns) in moves {
+                for (priority, len) in packets {
+                    token += 1;
+                    let taken = bursts.enqueue(0, priority, token, len);
+                    prop_assert_eq!(taken, singles.enqueue(0, priority, token, len));
+                }
+                now += wait_ns;
+                let mut burst = Vec::new();
+                let sent = bursts.dequeue(Nanos(now), 0, room, &mut burst);
+                prop_assert_eq!(sent, burst.len());
+                let next = || singles.dequeue_one(Nanos(now), 0);
+                let one_by_one: Vec<u32> = std::iter::from_fn(next).take(room).collect();
+                prop_assert_eq!(burst, one_by_one);
+                prop_assert_eq!(bursts.next_departure(0), singles.next_departure(0));
+                prop_assert_eq!(bursts.counters(0), singles.counters(0));
+                prop_assert!(bursts.is_conserved() && singles.is_conserved());
+            }
+        }
     }
 
     #[test]

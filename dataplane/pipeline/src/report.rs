@@ -56,6 +56,8 @@ pub struct WindowReport {
     pub usable: SpineSet,
     /// Spines whose path changed while it ran: their tests are void.
     pub disturbed: SpineSet,
+    /// The configuration of this leaf has changed while it ran: all its tests are void.
+    pub is_changed: bool,
     /// Spines over which its close came.
     pub flushed: SpineSet,
     /// X_x: marked packets counted, by spine.

@@ -125,7 +125,8 @@ pub struct Route {
 /// Addresses whose routes are remembered, by a hash of theirs: 8 KiB.
 const RECENT: usize = 256;
 
-/// All routes of a switch. They never change, so what was found once stays right.
+/// All routes of a switch. A table never changes, so what was found once stays right: other routes are
+/// another table ([`crate::change`]).
 #[derive(Clone, Debug)]
 pub struct RouteTable {
     lengths: Vec<Length>,

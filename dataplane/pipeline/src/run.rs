@@ -6,20 +6,23 @@
 //! Whatever is out of the ordinary (a mark from a host, no uplink, a TTL that runs out) is left,
 //! untouched and uncounted, to the whole way.
 
+mod leaf_way;
+mod tally;
+mod ways;
+
 use packet::bth::{self, COLOUR, MARK};
 use packet::head::{BTH_AT, Head, HeadBytes, Words};
-use packet::{Kind, MacAddr, Parsed, Psn, ethernet, ip};
+use packet::{Kind, MacAddr, Parsed, ethernet, ip};
 
-use crate::announced::Announcements;
-use crate::config::Mark;
 use crate::config::PortKind;
-use crate::counters::{Counters, Note};
-use crate::destination::Destination;
+use crate::counters::Note;
 use crate::known::{Found, RowHint, Toward};
-use crate::port::{MEASURED, Queues};
-use crate::source::{Class, Open, Part};
-use crate::spray::{Choice, Depths, OfTwo, Uplink, flow_hash};
-use crate::switch::{Exit, Leaf, State, Switch};
+use crate::port::MEASURED;
+use crate::run::leaf_way::LeafWay;
+use crate::run::tally::Tally;
+use crate::run::ways::AnyWay;
+use crate::source::Part;
+use crate::switch::{Leaf, State, Switch};
 use crate::token::{Sink, Token};
 use crate::track::Stride;
 use crate::types::{FlowKey, LeafId, Nanos, PortId};
@@ -254,8 +257,7 @@ impl<T: Token> Switch<T> {
             {
                 (stride, is_ended) = tally.count_any(now, stride, Head::psn(bytes), counters);
             }
-            bytes[..ethernet::ETHERTYPE].copy_from_slice(&macs);
-            ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
+            rewrite(bytes, &macs);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
             if !exit.push(&mut queue, token, counters, sink) {
@@ -390,300 +392,11 @@ struct Taken {
     is_over: bool,
 }
 
-/// Marked packets of one flow and colour that come over one spine.
-struct Tally<'a> {
-    destination: &'a mut Destination,
-    /// Row, spine, colour.
-    path: (usize, usize, usize),
-}
-
-impl Tally<'_> {
-    /// What can be counted in a row from here.
-    #[inline(always)]
-    fn stride(&self) -> Stride {
-        let (row, _, colour) = self.path;
-        self.destination.stride(row, colour)
-    }
-
-    /// Takes a packet behind what `stride` has taken. What can be counted from there, and whether a
-    /// window ends with the packet.
-    #[inline(never)]
-    fn count_any(
-        &mut self,
-        now: Nanos,
-        stride: Stride,
-        psn: Psn,
-        counters: &mut Counters,
-    ) -> (Stride, bool) {
-        self.walk(now, &stride, counters);
-        let (row, spine, colour) = self.path;
-        let Tally { destination, .. } = self;
-        let is_ended = destination.count_any(now, row, spine, colour, psn, counters);
-        (self.stride(), is_ended)
-    }
-
-    /// Counts what `stride` has taken.
-    #[inline(always)]
-    fn walk(&mut self, now: Nanos, stride: &Stride, counters: &mut Counters) {
-        let (row, spine, colour) = self.path;
-        let Tally { destination, .. } = self;
-        destination.walk(now, row, spine, colour, stride, counters);
-    }
-}
-
-/// All that packets from a host to another leaf meet.
-struct LeafWay<'a, T> {
-    run: &'a Run,
-    to: LeafId,
-    choice: Choice<'a>,
-    exit: &'a mut Exit<T>,
-    counters: &'a mut Counters,
-}
-
-impl<T: Token> LeafWay<'_, T> {
-    /// How packets of `priority` go if nothing but the shorter of two queues is asked for them.
-    #[inline(always)]
-    fn plain(&self, priority: u8) -> Option<ShorterOfTwo> {
-        let of_two = self.choice.of_two(priority == MEASURED)?;
-        let place = Queues::<T>::depth_place(priority)?;
-        self.exit
-            .is_plain()
-            .then_some(ShorterOfTwo { of_two, place })
-    }
-
-    /// The window's packets, in highest priority and marked.
-    #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
-    fn take_measured<W: Ways<T>, S: Sink<T>>(
-        mut self,
-        ways: W,
-        now: Nanos,
-        open: &mut Open,
-        which: Mark,
-        mut token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
-        let mut dropped = None;
-        let mut is_over = false;
-        let mark_bits = open.mark_bits();
-        let mut stride = open.stride();
-        let next = loop {
-            let Some(bytes) = self.run.bytes(&mut token) else {
-                break Next::Token(Some(token));
-            };
-            let psn = Head::psn(bytes);
-            let mut is_marked = true;
-            if !stride.step(psn) {
-                open.walk(&stride);
-                stride = Stride::NOTHING;
-                if open.is_outside(psn) {
-                    break Next::Unknown(token);
-                }
-                let class = open.classify(now, psn, which, self.counters);
-                stride = open.stride();
-                (is_marked, is_over) = match class {
-                    Class::Measured { mark, ends } => (mark, ends),
-                    Class::Plain | Class::Sampled | Class::Past => (false, false),
-                };
-            }
-            let uplink = ways.uplink(&mut self, bytes, MEASURED);
-            self.rewrite(bytes, uplink);
-            packets += 1;
-            if is_marked {
-                bytes[FLAGS_AT] |= mark_bits;
-                if ways.enqueue(&mut self, uplink, MEASURED, token, sink) {
-                    self.choice.count_measured(uplink);
-                } else {
-                    refused += 1;
-                    dropped = Some(uplink.spine());
-                }
-            } else {
-                unmarked += 1;
-                if !AnyWay.enqueue(&mut self, uplink, MEASURED, token, sink) {
-                    refused += 1;
-                }
-            }
-            match rest.next() {
-                next if is_over || dropped.is_some() => break Next::Token(next),
-                None => break Next::Token(None),
-                Some(next) => token = next,
-            }
-        };
-        open.walk(&stride);
-        if packets > 0 {
-            open.touch(now);
-        }
-        let marked = packets - unmarked - u64::from(dropped.is_some());
-        open.count_marked(marked);
-        let taken = Taken {
-            packets,
-            refused,
-            marked,
-            dropped,
-            is_over,
-        };
-        (next, taken)
-    }
-
-    /// [`LeafWay::take_others`] in the way that they go.
-    #[inline(always)]
-    fn take_others_by<S: Sink<T>>(
-        self,
-        priority: u8,
-        following: (Option<&mut Announcements>, &mut u32),
-        token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        match self.plain(priority) {
-            Some(ways) => self.take_others(ways, following, token, rest, sink),
-            None => self.take_others(AnyWay, following, token, rest, sink),
-        }
-    }
-
-    /// Packets that are not measured; `flows` may follow theirs, and one is to be looked at when
-    /// `until_sample` comes down to it.
-    #[inline(always)]
-    fn take_others<W: Ways<T>, S: Sink<T>>(
-        mut self,
-        ways: W,
-        (mut flows, until_sample): (Option<&mut Announcements>, &mut u32),
-        mut token: T,
-        rest: &mut impl Iterator<Item = T>,
-        sink: &mut S,
-    ) -> (Next<T>, Taken) {
-        let (mut packets, mut refused) = (0, 0);
-        let priority = self.run.priority;
-        let unseen = u64::from(until_sample.saturating_sub(1));
-        let next = loop {
-            if packets == unseen {
-                break Next::Unknown(token);
-            }
-            let Some(bytes) = self.run.bytes(&mut token) else {
-                break Next::Token(Some(token));
-            };
-            if let Some(flows) = &mut flows {
-                let port = PortId(self.run.in_port as u16);
-                let key = key_of(&self.run.head);
-                flows.follow(port, self.to, &key, Head::psn(bytes));
-            }
-            let uplink = ways.uplink(&mut self, bytes, priority);
-            self.rewrite(bytes, uplink);
-            packets += 1;
-            if !ways.enqueue(&mut self, uplink, priority, token, sink) {
-                refused += 1;
-            }
-            match rest.next() {
-                None => break Next::Token(None),
-                Some(next) => token = next,
-            }
-        };
-        *until_sample -= packets as u32;
-        let taken = Taken {
-            packets,
-            refused,
-            ..Taken::default()
-        };
-        (next, taken)
-    }
-
-    /// Rewrites the packet's addresses and TTL.
-    #[inline(always)]
-    fn rewrite(&self, bytes: &mut HeadBytes, uplink: Uplink) {
-        let macs = self.exit.queues.macs(uplink.port());
-        bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
-        ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
-    }
-}
-
-/// How a packet's uplink is chosen and its queue entered: decided for a whole run, and compiled into it.
-trait Ways<T: Token>: Copy {
-    /// The uplink.
-    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink;
-    /// Queues the packet. True when it is queued.
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool;
-}
-
-/// The shorter of two queues, without ECN.
-#[derive(Clone, Copy)]
-struct ShorterOfTwo {
-    of_two: OfTwo,
-    /// Where the depths stand.
-    place: usize,
-}
-
-impl<T: Token> Ways<T> for ShorterOfTwo {
-    #[inline(always)]
-    fn uplink(self, way: &mut LeafWay<'_, T>, _bytes: &HeadBytes, _priority: u8) -> Uplink {
-        let depths = Waiting {
-            queues: &way.exit.queues,
-            place: self.place,
-        };
-        way.choice.shorter_of_two(self.of_two, &depths)
-    }
-
-    #[inline(always)]
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool {
-        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
-        way.exit
-            .enqueue_fitting(place, token, len, way.counters, sink)
-    }
-}
-
-/// Any policy, and any queue.
-#[derive(Clone, Copy)]
-struct AnyWay;
-
-impl<T: Token> Ways<T> for AnyWay {
-    #[inline(never)]
-    fn uplink(self, way: &mut LeafWay<'_, T>, bytes: &HeadBytes, priority: u8) -> Uplink {
-        let queues = &way.exit.queues;
-        let depths = |uplink: Uplink| queues.depth_bytes(uplink.port(), priority);
-        let hash = || hash_of_head(bytes, &way.run.head);
-        way.choice.any(priority == MEASURED, hash, depths)
-    }
-
-    #[inline(never)]
-    fn enqueue<S: Sink<T>>(
-        self,
-        way: &mut LeafWay<'_, T>,
-        uplink: Uplink,
-        priority: u8,
-        token: T,
-        sink: &mut S,
-    ) -> bool {
-        let (place, len) = ((uplink.port(), priority), way.run.wire_len);
-        way.exit.enqueue(place, token, len, way.counters, sink)
-    }
-}
-
-/// What waits at uplinks, in the sums at one place.
-struct Waiting<'a, T> {
-    queues: &'a Queues<T>,
-    place: usize,
-}
-
-impl<T> Depths for Waiting<'_, T> {
-    #[inline(always)]
-    fn depth_bytes(&self, uplink: Uplink) -> u64 {
-        self.queues.depth_at(uplink.port(), self.place)
-    }
+/// Rewrites a packet's addresses and TTL.
+#[inline(always)]
+fn rewrite(bytes: &mut HeadBytes, macs: &[u8; 12]) {
+    bytes[ethernet::DESTINATION..ethernet::ETHERTYPE].copy_from_slice(macs);
+    ip::v4_decrement_ttl(bytes, ethernet::HEADER_LEN);
 }
 
 /// The flow of a packet.
@@ -696,13 +409,4 @@ fn key_of(head: &Head) -> FlowKey {
         qpn: head.qpn(),
         space: head.opcode.space(),
     }
-}
-
-/// As [`crate::forward::hash_of`].
-#[inline(never)]
-fn hash_of_head(bytes: &HeadBytes, head: &Head) -> u64 {
-    let (source, destination) = head.ends();
-    let ports = packet::be::get32(bytes, BTH_AT - ip::UDP_HEADER_LEN);
-    let rest = u64::from(ports) << 24 | u64::from(head.qpn().0);
-    flow_hash(source.0, destination.0, rest ^ u64::from(ip::UDP) << 56)
 }

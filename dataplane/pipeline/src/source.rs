@@ -6,7 +6,7 @@
 use packet::bth::{COLOUR, MARK};
 use packet::head::Head;
 use packet::message::{FLAG_FIRST_UNKNOWN, FLAG_RESPONSES, Header};
-use packet::{Psn, Space};
+use packet::{Address, Psn, Space};
 
 use crate::announced::{Announced, Announcements};
 use crate::config::{Mark, Measurement};
@@ -139,6 +139,20 @@ pub(crate) enum Part<'a> {
     Window(&'a mut Open, Mark),
 }
 
+/// Who looks for busy flows, in window mode; made beside a running leaf to be put into it.
+pub struct Searcher(Option<Box<Finder>>);
+
+impl Searcher {
+    /// That of such settings, for hosts behind the first `ports` ports.
+    pub(crate) fn new(ports: usize, leaves: u16, config: &Measurement) -> Searcher {
+        let windows = &config.windows;
+        // The paper's windows are whole flows of which hosts have told N.
+        let is_asked = windows.finds_flows && !config.is_paper;
+        let finder = || Finder::new(ports, usize::from(leaves), windows.silence_ns);
+        Searcher(is_asked.then(|| Box::new(finder())))
+    }
+}
+
 /// State of a source leaf.
 pub struct Source {
     /// The packets of the open window.
@@ -155,6 +169,8 @@ pub struct Source {
     closing: Vec<Closed>,
     epoch: u32,
     is_paper: bool,
+    /// No window is opened.
+    is_off: bool,
     mark: Mark,
     /// Packets of a window for each spine; 0: as many as the flow has.
     spine_packets: u64,
@@ -169,9 +185,7 @@ impl Source {
     /// measures nothing yet.
     pub fn new(ports: usize, leaves: u16, config: &Measurement) -> Source {
         let windows = &config.windows;
-        // The paper's windows are whole flows of which hosts have told N.
-        let finder = (windows.finds_flows && !config.is_paper)
-            .then(|| Box::new(Finder::new(ports, usize::from(leaves), windows.silence_ns)));
+        let Searcher(finder) = Searcher::new(ports, leaves, config);
         Source {
             sign: Sign::NONE,
             announced: Announcements::new(ports, usize::from(leaves)),
@@ -197,12 +211,9 @@ impl Source {
             closing: Vec::with_capacity(CLOSING_MAX),
             epoch: 0,
             is_paper: config.is_paper,
+            is_off: windows.is_off,
             mark: config.mark,
-            spine_packets: if config.is_paper {
-                0
-            } else {
-                windows.spine_packets
-            },
+            spine_packets: spine_packets(config),
             window_packets_max: config.window_packets_max,
             window_ns_max: config.window_ns_max,
             idle_ns_max: config.idle_ns_max,
@@ -243,6 +254,31 @@ impl Source {
     /// measured later must be announced again.
     pub fn reset_masks(&mut self) {
         self.announced.clear();
+    }
+
+    /// Measures by other settings from now on; no window is open. `searcher` is exchanged when the leaf
+    /// looks for flows from now on, or no longer does.
+    pub(crate) fn configure(&mut self, config: &Measurement, searcher: &mut Searcher) {
+        self.is_off = config.windows.is_off;
+        self.mark = config.mark;
+        self.spine_packets = spine_packets(config);
+        self.window_packets_max = config.window_packets_max;
+        self.window_ns_max = config.window_ns_max;
+        self.idle_ns_max = config.idle_ns_max;
+        self.path_delay_ns_max = config.path_delay_ns_max;
+        match (&mut self.finder, &searcher.0) {
+            (Some(finder), Some(_)) => finder.set_silence(config.windows.silence_ns),
+            (finder, _) => std::mem::swap(finder, &mut searcher.0),
+        }
+        self.until_sample = Source::sample_every(self.finder.as_deref());
+    }
+
+    /// Routes have changed: flows that no longer lead to their leaf are not waited for.
+    pub(crate) fn keep_where(&mut self, leads: impl Fn(Address, LeafId) -> bool) {
+        self.announced.keep_where(&leads);
+        if let Some(finder) = &mut self.finder {
+            finder.keep_where(&leads);
+        }
     }
 
     /// Takes an announcement of a host on `port` for a flow towards `leaf`.
@@ -361,7 +397,7 @@ impl Source {
         now: Nanos,
         spines_to: impl Fn(LeafId) -> usize,
     ) -> Option<(PortId, LeafId)> {
-        if self.open.is_some() {
+        if self.open.is_some() || self.is_off {
             return None;
         }
         let rest_ns = COLOUR_RESTS * self.path_delay_ns_max;
@@ -709,6 +745,15 @@ impl Open {
                 Class::Past
             }
         }
+    }
+}
+
+/// Packets of a window for each spine; 0: as many as the flow has, as the paper measures.
+fn spine_packets(config: &Measurement) -> u64 {
+    if config.is_paper {
+        0
+    } else {
+        config.windows.spine_packets
     }
 }
 

@@ -73,6 +73,13 @@ impl<T: Token> Switch<T> {
     /// Ends the open window, tells the destination leaf, and opens the next one.
     #[cold]
     pub(crate) fn close_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
+        self.end_window(now, sink);
+        self.repeat_closes(now, sink);
+        self.open_window(now, sink);
+    }
+
+    /// Ends the open window, whose close is due then.
+    pub(crate) fn end_window<S: Sink<T>>(&mut self, now: Nanos, sink: &mut S) {
         if let State::Leaf(leaf) = &mut self.state {
             let to = leaf.source.window().map(|open| open.window.leaf);
             let is_open = to.is_some();
@@ -84,8 +91,6 @@ impl<T: Token> Switch<T> {
                 sink.release_window(leaf.source.epoch());
             }
         }
-        self.repeat_closes(now, sink);
-        self.open_window(now, sink);
     }
 
     /// Sends the closes that are due: the first copy, and its repetitions.

@@ -181,6 +181,11 @@ impl Sprayer {
         }
     }
 
+    /// Chooses otherwise from now on. What was counted stays.
+    pub fn set_policy(&mut self, policy: Policy, tie: Tie) {
+        (self.policy, self.tie) = (policy, tie);
+    }
+
     /// How many uplinks are usable towards `leaf` (k).
     #[inline(always)]
     pub fn usable_count(&self, leaf: LeafId) -> u32 {

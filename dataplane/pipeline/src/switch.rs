@@ -5,15 +5,16 @@
 
 use packet::MacAddr;
 
+use crate::change::host_ports;
 use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
 use crate::destination::{Counting, Destination};
-use crate::drop::DropReason;
+use crate::exit::Exit;
 use crate::gateway::{self, Gateway};
 use crate::known::Known;
 use crate::link::Holds;
 use crate::link_state::LinkState;
-use crate::port::{MEASURED, PRIORITIES, Queues, Row};
+use crate::port::{MEASURED, PRIORITIES, Queues};
 use crate::red::Red;
 use crate::report::{Command, Report};
 use crate::route::RouteTable;
@@ -96,6 +97,18 @@ pub(crate) struct Host {
     pub(crate) port: usize,
 }
 
+impl Host {
+    /// All hosts of a configuration.
+    pub(crate) fn all(config: &SwitchConfig) -> Vec<Host> {
+        let hosts = config.hosts.iter();
+        let hosts = hosts.map(|host| Host {
+            mac: host.mac.unwrap_or_default(),
+            port: usize::from(host.port),
+        });
+        hosts.collect()
+    }
+}
+
 /// What only a leaf has.
 pub(crate) struct Leaf {
     pub(crate) id: LeafId,
@@ -117,137 +130,6 @@ pub(crate) struct Spine {
     pub(crate) downlinks: Vec<usize>,
     pub(crate) next_message_at: Nanos,
     pub(crate) sequence: u32,
-}
-
-/// Where packets leave.
-pub(crate) struct Exit<T> {
-    pub(crate) queues: Queues<T>,
-    /// ECN marking, if any queue has it.
-    red: Option<Box<Red>>,
-}
-
-impl<T: Token> Exit<T> {
-    /// Queues a packet of `len` bytes, or counts why not. True when it is queued, which the caller
-    /// counts.
-    #[inline(always)]
-    pub(crate) fn enqueue<S: Sink<T>>(
-        &mut self,
-        (port, priority): (usize, u8),
-        mut token: T,
-        len: u32,
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> bool {
-        if self.red.is_some() {
-            self.mark_congestion((port, priority), &mut token, counters);
-        }
-        match self.queues.enqueue(port, priority, token, len) {
-            Ok(()) => true,
-            Err(refused) => Exit::drop(refused, counters, sink),
-        }
-    }
-
-    /// Whether no queue marks congestion.
-    #[inline(always)]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.red.is_none()
-    }
-
-    /// The same where no queue marks congestion, for a packet that no port refuses for its length.
-    #[inline(always)]
-    pub(crate) fn enqueue_fitting<S: Sink<T>>(
-        &mut self,
-        (port, priority): (usize, u8),
-        token: T,
-        len: u32,
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> bool {
-        match self.queues.door(port).put(priority, token, len) {
-            Ok(()) => true,
-            Err((token, reason)) => {
-                self.queues.refused(port, priority, reason);
-                Exit::drop((token, reason), counters, sink)
-            }
-        }
-    }
-
-    /// Counts a packet that no queue has taken.
-    #[inline(never)]
-    fn drop<S: Sink<T>>(
-        (token, reason): (T, DropReason),
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> bool {
-        counters.drops[reason.index()] += 1;
-        sink.discard(token, reason);
-        false
-    }
-
-    /// Marks the packet's ECN field by the depth of the queue that it goes to. One that the queue then
-    /// refuses is not counted.
-    #[inline(never)]
-    fn mark_congestion(
-        &mut self,
-        (port, priority): (usize, u8),
-        token: &mut T,
-        counters: &mut Counters,
-    ) {
-        let Some(red) = &mut self.red else { return };
-        let depth = self.queues.queue_bytes(port, priority);
-        let is_taken = self.queues.takes(port, priority, token.wire_len());
-        if red.marks(port, usize::from(priority), depth)
-            && packet::ecn::mark(token.header_mut())
-            && is_taken
-        {
-            counters.note(Note::EcnMarked);
-        }
-    }
-
-    /// Where packets in a row, of `len` bytes each, go to one queue.
-    #[inline(always)]
-    pub(crate) fn row(&self, (port, priority): (usize, u8), len: u32) -> Row {
-        let mut row = self.queues.row(port, priority, len);
-        if self.red.is_some() {
-            // Each packet is looked at.
-            row.close();
-        }
-        row
-    }
-
-    /// As [`Exit::enqueue`] into the row's queue, a packet that no port refuses for its length.
-    #[inline(always)]
-    pub(crate) fn push<S: Sink<T>>(
-        &mut self,
-        row: &mut Row,
-        token: T,
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> bool {
-        match self.queues.push(row, token) {
-            Ok(()) => true,
-            Err(token) => {
-                let is_queued;
-                (*row, is_queued) = self.push_any(*row, token, counters, sink);
-                is_queued
-            }
-        }
-    }
-
-    // The row by value, so that it need not be in memory elsewhere.
-    #[inline(never)]
-    fn push_any<S: Sink<T>>(
-        &mut self,
-        row: Row,
-        token: T,
-        counters: &mut Counters,
-        sink: &mut S,
-    ) -> (Row, bool) {
-        self.queues.end_row(&row);
-        let (place, len) = row.place();
-        let is_queued = self.enqueue(place, token, len, counters, sink);
-        (self.row(place, len), is_queued)
-    }
 }
 
 /// Leaf or spine.
@@ -306,14 +188,7 @@ impl<T: Token> Switch<T> {
                     &uplinks,
                     config.seed,
                 ),
-                source: Source::new(
-                    ports
-                        .iter()
-                        .rposition(|port| port.kind == PortKind::Host)
-                        .map_or(0, |last| last + 1),
-                    config.leaves,
-                    &config.measurement,
-                ),
+                source: Source::new(host_ports(config), config.leaves, &config.measurement),
                 destination: Destination::new(
                     id,
                     config.leaves,
@@ -336,14 +211,7 @@ impl<T: Token> Switch<T> {
         };
         let mut switch = Switch {
             ports,
-            hosts: config
-                .hosts
-                .iter()
-                .map(|host| Host {
-                    mac: host.mac.unwrap_or_default(),
-                    port: usize::from(host.port),
-                })
-                .collect(),
+            hosts: Host::all(config),
             routes: RouteTable::new(&gateway::routes(config)),
             known: Known::new(),
             exit: Exit {
@@ -384,12 +252,13 @@ impl<T: Token> Switch<T> {
     /// The next packet that may leave `port` now. Call until `None`, or until the wire is full.
     #[inline]
     pub fn egress(&mut self, now: Nanos, port: PortId) -> Option<T> {
-        let mut next = None;
-        self.egress_burst(now, port, 1, |token| next = Some(token));
-        next
+        let token = self.exit.queues.dequeue_one(now, port.index())?;
+        self.counters.tx += 1;
+        self.counters.queued -= 1;
+        Some(token)
     }
 
-    /// Gives what may leave `port` now to `take`, first to last, up to `room` packets. Returns how
+    /// Adds what may leave `port` now to `out`, first to last, up to `room` packets. Returns how
     /// many.
     #[inline]
     pub fn egress_burst(
@@ -397,9 +266,9 @@ impl<T: Token> Switch<T> {
         now: Nanos,
         port: PortId,
         room: usize,
-        take: impl FnMut(T),
+        out: &mut impl Extend<T>,
     ) -> usize {
-        let sent = self.exit.queues.dequeue(now, port.index(), room, take);
+        let sent = self.exit.queues.dequeue(now, port.index(), room, out);
         self.counters.tx += sent as u64;
         self.counters.queued -= sent as u64;
         sent

@@ -41,7 +41,6 @@ pub(crate) fn plans(spines: u16) -> Vec<PaperPlan> {
                         spines,
                         background: 0.0,
                         per_spine,
-                        factor: 1,
                     },
                     load,
                     recovery,

@@ -39,7 +39,6 @@ pub(crate) fn row(spines: u16, packets: u64) -> Result<Row, TrialError> {
         spines,
         background: BACKGROUND,
         per_spine: packets.div_ceil(u64::from(spines)),
-        factor: 1,
     };
     let stretches: Vec<Stretch> = (0..STRETCHES)
         .into_par_iter()

@@ -27,7 +27,6 @@ pub(crate) fn plans(spines: u16) -> Vec<Plan> {
             spines,
             background: BACKGROUND,
             per_spine,
-            factor: 1,
         })
         .into()
 }

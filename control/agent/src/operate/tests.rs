@@ -12,6 +12,7 @@ fn place(link: &str, port: u16, is_fabric: bool) -> Place {
         is_fabric,
         lcore: 1,
         device: (usize::from(port), 0),
+        is_wire: false,
         seed: 1,
         faults: Vec::new(),
         is_on: true,
@@ -35,6 +36,7 @@ fn state() -> State {
         test: Test::Fixed,
         socket: None,
         versions: Vec::new(),
+        subject: crate::subject::Subject::Fixed("a test"),
     };
     State::new(config, shared)
 }
@@ -58,7 +60,7 @@ fn faults_come_and_go() {
     assert_eq!(cleared["rows"][2]["faults"], json!([]), "{cleared}");
     let links = &state.shared.links;
     let changes: Vec<(usize, bool)> = std::iter::from_fn(|| links.next_change(1))
-        .map(|change| (change.device.0, change.faults.is_empty()))
+        .map(|change| (change.device.0, change.faults.is_none()))
         .collect();
     assert_eq!(changes, [(2, false), (2, false), (2, true)]);
     assert!(links.next_change(0).is_none());

@@ -20,13 +20,14 @@ Example:
   spraycheck bench leaf-source --split
   spraycheck bench --flows 4096
   spraycheck bench sim
+  spraycheck bench monitor
   spraycheck bench --frame 64,1024,4096 --burst 8,32,64 --json bench.json
 
 Compare ratios of one run, never figures of two. Exit code 1: a switch dropped or miscounted
 packets, so that the figures mean nothing.")]
 pub(crate) struct BenchArgs {
     /// Roles to measure: leaf-source, leaf-destination, spine, plain-ip [default: all]; or, alone,
-    /// sim for the simulator
+    /// sim for the simulator, or monitor for the monitor under load (60 s unless --seconds says)
     #[arg(value_name = "CASE", value_parser = case)]
     pub(crate) cases: Vec<Case>,
     /// Switch the mempool's cache off: buffers come back when they have left the CPU's caches
@@ -76,15 +77,20 @@ pub(crate) enum Case {
     Plane(BenchCase),
     /// The simulator, by this command.
     Sim,
+    /// The monitor, by this command.
+    Monitor,
 }
 
 fn case(text: &str) -> Result<Case, String> {
     if text == "sim" {
         return Ok(Case::Sim);
     }
+    if text == "monitor" {
+        return Ok(Case::Monitor);
+    }
     BenchCase::of(text).map(Case::Plane).ok_or_else(|| {
         let names = BenchCase::ALL.map(BenchCase::name).join(", ");
-        format!("the cases are {names}; and sim")
+        format!("the cases are {names}; and sim, monitor")
     })
 }
 

@@ -55,7 +55,7 @@ Example:
 
 The whole table takes an hour of CPU. Exit code 1: a row does not hold.")]
 pub(crate) struct PminArgs {
-    /// Trials per row [default: 1000]
+    /// Trials per row [default: 4000]
     #[arg(long, value_name = "N", conflicts_with = "quick", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     trials: Option<u32>,
     /// Numbers of spines; several by comma

@@ -126,6 +126,7 @@ fn result() -> TestbedResult {
         partial: false,
         reason: None,
         fabric_ms: 912,
+        changes: Vec::new(),
     }
 }
 

@@ -141,6 +141,7 @@ impl Plan<'_> {
                 mark: config.mark.into(),
                 path_delay_ns_max: path_delay_ns_max(config),
                 windows: WindowPlan {
+                    is_off: false,
                     spine_packets: config.window_spine_packets(),
                     finds_flows: config.announce != Announce::Host,
                     silence_ns: silence_ns(config),

@@ -28,6 +28,7 @@ pub(super) const MEASUREMENT: Measurement = Measurement {
     rows_max: 1024,
     row_ns_max: 60_000_000_000,
     windows: WindowPlan {
+        is_off: false,
         spine_packets: 0,
         finds_flows: false,
         silence_ns: 0,

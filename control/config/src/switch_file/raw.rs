@@ -293,6 +293,18 @@ pub(crate) struct Measurement {
     /// Bits of the counters of marked packets: 32, or the paper's 16.
     #[schemars(extend("x-default" = 32, "x-range" = "16 or 32", "x-unit" = "bits", "x-example" = 16))]
     pub(crate) counter_bits: Option<u32>,
+    /// Whether this leaf measures flows of its own.
+    #[schemars(extend("x-default" = true, "x-example" = false))]
+    pub(crate) enabled: Option<bool>,
+    /// Loss rate of a link that is no failure.
+    #[schemars(extend("x-unless" = "0.00002", "x-range" = "above 0, below 1", "x-example" = 0.0001))]
+    pub(crate) p0: Option<Probability>,
+    /// Probability of any false alarm when every path of the fabric is tested once.
+    #[schemars(extend("x-unless" = "0.001", "x-range" = "above 0, below 1", "x-example" = 0.01))]
+    pub(crate) alpha: Option<Probability>,
+    /// Packets per spine that a test needs.
+    #[schemars(extend("x-unless" = "follows from p0, alpha and evidence", "x-range" = [1, 1_099_511_627_776_i64], "x-unit" = "packets", "x-example" = 2000))]
+    pub(crate) p_min: Option<u64>,
 }
 
 #[derive(Deserialize, JsonSchema, Debug, Default)]

@@ -7,7 +7,7 @@ use super::settings::within;
 use crate::choice::{Announce, Evidence, PathTest, Preset};
 use crate::error::ConfigError;
 use crate::fabric::silence_of;
-use crate::quantity::Time;
+use crate::quantity::{Probability, Time};
 use crate::testbed::SEQUENTIAL_PACKETS;
 
 /// What paths are judged by.
@@ -36,6 +36,65 @@ pub(super) fn evidence(switch: &raw::Switch) -> Result<Evidence, ConfigError> {
         );
     }
     Ok(evidence)
+}
+
+/// How sure a verdict is.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Judging {
+    /// Loss rate of a link that is no failure; `None`: the detector's.
+    pub p0: Option<f64>,
+    /// Probability of any false alarm when every path is tested once; `None`: the detector's.
+    pub alpha: Option<f64>,
+    /// Packets per spine that a test needs; `None`: what the other two and the evidence ask.
+    pub p_min: Option<u64>,
+}
+
+impl Judging {
+    /// How windows are judged.
+    pub fn rules(
+        &self,
+        fabric: detector::Fabric,
+        evidence: Evidence,
+        is_paper: bool,
+    ) -> detector::Rules {
+        let base = if is_paper {
+            detector::Rules::paper(fabric)
+        } else {
+            detector::Rules::new(fabric)
+        };
+        let rules = detector::Rules {
+            evidence: evidence.into(),
+            p0: self.p0.unwrap_or(base.p0),
+            alpha: self.alpha.unwrap_or(base.alpha),
+            ..base
+        };
+        match self.p_min {
+            Some(p_min) => detector::Rules { p_min, ..rules },
+            None if is_paper => rules,
+            None => rules.sized(),
+        }
+    }
+}
+
+/// How sure verdicts are to be.
+pub(super) fn judging(switch: &raw::Switch) -> Result<Judging, ConfigError> {
+    let raw = &switch.measurement;
+    let open = |key: &str, value: Option<Probability>| match value.map(Probability::value) {
+        Some(value) if value <= 0.0 || value >= 1.0 => Err(ConfigError::new(
+            format!("measurement.{key}"),
+            format!("{value} is out of range; choose a number between 0 and 1, such as 0.001"),
+        )),
+        value => Ok(value),
+    };
+    let p_min = raw.p_min;
+    Ok(Judging {
+        p0: open("p0", raw.p0)?,
+        alpha: open("alpha", raw.alpha)?,
+        p_min: match p_min {
+            Some(packets) => Some(within("measurement.p_min", packets, 1, 1 << 40)?),
+            None => None,
+        },
+    })
 }
 
 pub(super) fn plan(
@@ -82,8 +141,10 @@ pub(super) fn plan(
         (None, PathTest::Fixed, Announce::Host) => 0,
         (None, PathTest::Fixed, Announce::Window | Announce::Mixed) => {
             let (leaves, spines) = (switch.fabric.leaves, switch.fabric.spines);
-            let rules = detector::Rules::new(detector::Fabric { leaves, spines });
-            rules.with_evidence(evidence(switch)?.into()).p_min
+            let fabric = detector::Fabric { leaves, spines };
+            judging(switch)?
+                .rules(fabric, evidence(switch)?, false)
+                .p_min
         }
     };
     let silence = raw
@@ -97,6 +158,7 @@ pub(super) fn plan(
     }
     Ok(WindowPlan {
         spine_packets,
+        is_off: raw.enabled == Some(false),
         finds_flows: announce == Announce::Window,
         silence_ns: within("measurement.silence", silence, least, most)?.nanos(),
         is_narrow: bits == 16,

@@ -29,6 +29,17 @@ impl TestbedFile {
 }
 
 impl TestbedConfig {
+    /// These settings, with others over them; checked.
+    ///
+    /// # Errors
+    /// What is wrong with the result, by its key.
+    pub fn with(&self, over: TestbedLayer) -> Result<TestbedConfig, ConfigError> {
+        let mut config = self.clone();
+        over.apply(&mut config);
+        config.check()?;
+        Ok(config)
+    }
+
     /// The preset, what the file says over it, and the flags over that; checked.
     ///
     /// A mistake that the file makes is placed on its line.

@@ -15,7 +15,7 @@ use pipeline::{DropReason, Nanos, Note, PortId, Switch, Token};
 use super::case::{self, PORTS};
 use crate::failure::Failure;
 use crate::gather::Gather;
-use crate::packet::{LcoreSink, Packet};
+use crate::packet::{Departing, LcoreSink, Packet};
 use crate::taps::Taps;
 
 /// Buffers of a lane: without the pool's cache all of them go round, which no L2 cache holds.
@@ -349,10 +349,7 @@ impl Lane {
     pub fn egress(&mut self, now: Nanos, port: usize, burst: &mut Burst) {
         let (port, room) = (PortId(port as u16), burst.room());
         let switch = &mut self.subject.switch;
-        switch.egress_burst(now, port, room, |packet| {
-            let refused = burst.push(packet.into_mbuf());
-            debug_assert!(refused.is_ok(), "there was room");
-        });
+        switch.egress_burst(now, port, room, &mut Departing(burst));
     }
 
     /// Gives time to the switch, if it is due.

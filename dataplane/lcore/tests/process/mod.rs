@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use agent::control::Shared;
-use agent::seam::FromSwitch;
+use agent::seam::{FromSwitch, Order, ToPart};
 use config::SwitchSpec;
 use dpdk::{Burst, Mempool, RingReceiver, RingSender, test_support};
 use lcore::build;
@@ -19,7 +19,7 @@ use packet::ip::{self, Address, IpFields};
 use packet::message::{self, Header, MessageKind};
 use packet::{MacAddr, Psn, Qpn, ROCE_PORT, be, ethernet};
 use pipeline::split::{self, Whole};
-use pipeline::{Nanos, PortId, Switch};
+use pipeline::{Change, Nanos, PortId, Switch, SwitchConfig};
 
 pub(crate) const LEAVES: usize = 2;
 pub(crate) const SPINES: usize = 2;
@@ -187,6 +187,7 @@ pub(crate) struct Process {
     shared: Shared,
     now: Nanos,
     lcores: usize,
+    specs: Vec<SwitchSpec>,
     /// Frames that hosts have got.
     pub(crate) arrived: u64,
     lost: u64,
@@ -271,10 +272,37 @@ impl Process {
             shared,
             now: Nanos(0),
             lcores,
+            specs,
             arrived: 0,
             lost: 0,
             sent: 0,
         }
+    }
+
+    /// Gives a switch another configuration, on each of its lcores, as control does.
+    pub(crate) fn change(&mut self, switch: usize, edit: impl Fn(&mut SwitchConfig)) {
+        let old = self.specs[switch].config.clone();
+        edit(&mut self.specs[switch].config);
+        for lcore in 0..self.lcores {
+            let of = |config| build::config_of(config, lcore, self.lcores);
+            let change = Change::between(&of(&old), &of(&self.specs[switch].config));
+            let part = (switch * self.lcores + lcore) as u16;
+            let order = Order::Change(Box::new(change.expect("they differ")));
+            let orders = self.shared.seam.orders_of(usize::from(part));
+            orders
+                .push(ToPart { part, order })
+                .expect("the ring has room");
+        }
+    }
+
+    /// Changes that have come back since this was asked last.
+    pub(crate) fn changed(&self) -> usize {
+        std::iter::from_fn(|| self.shared.seam.done.pop()).count()
+    }
+
+    /// Frames that hosts have sent, and that wires have lost.
+    pub(crate) fn fate(&self) -> (u64, u64) {
+        (self.sent, self.lost)
     }
 
     /// A host of a leaf sends a frame.

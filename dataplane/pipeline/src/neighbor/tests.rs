@@ -31,6 +31,32 @@ fn way(mac: Option<MacAddr>, ask: bool) -> Way {
     Way { mac, ask }
 }
 
+/// Goal: what one table has learned goes into another with its age; places of others are not taken.
+#[test]
+fn a_table_takes_over_what_another_has_learned() {
+    let (mut old, mut table) = (table(&[]), table(&[]));
+    let (one, other) = (host(1), host(2));
+    let mac = mac(1);
+    old.learn(Nanos(100), 0, one, mac);
+    old.way(Nanos(100), 1, other);
+    assert_eq!(old.known().count(), 1, "one has told, one was only asked");
+    for (port, neighbor) in old.known() {
+        table.restore(Nanos(700), port, neighbor);
+    }
+    let mut all = Vec::new();
+    assert_eq!(table.list(0, 100, |port, n| all.push((port, n))), None);
+    let told = Neighbor {
+        address: one,
+        mac: Some(mac),
+        told_at: Nanos(100),
+    };
+    assert_eq!(all, [(0, told)]);
+    let mut listed = 0;
+    assert_eq!(old.list(0, 3, |_, _| listed += 1), Some(3));
+    assert_eq!(old.list(3, 100, |_, _| listed += 1), None);
+    assert_eq!(listed, 2);
+}
+
 #[test]
 fn an_entry_ages_is_asked_again_and_is_forgotten() {
     let mut table = table(&[]);

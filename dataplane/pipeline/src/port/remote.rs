@@ -40,6 +40,7 @@ impl<T> Queues<T> {
         }
         let queue = egress.highest();
         let (token, len) = egress.pop(&mut self.slots)?;
+        egress.popped = egress.popped.wrapping_add(1);
         egress.bytes[queue] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         Some((token, queue as u8, len))

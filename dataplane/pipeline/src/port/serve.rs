@@ -85,7 +85,7 @@ mod tests {
         for step in from..from + steps {
             let now = Nanos(step * STEP_NS);
             fill(queues);
-            queues.dequeue(now, 0, 1, drop);
+            queues.dequeue(now, 0, 1, &mut Vec::new());
             queues.watch(now);
         }
         from + steps

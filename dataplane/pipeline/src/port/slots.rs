@@ -12,18 +12,33 @@ const CHUNK: u32 = 32;
 const CHUNKS_IN_PART: usize = 2;
 const NONE: u32 = u32::MAX;
 
-/// A packet's place.
-pub(super) struct Slot<T> {
-    token: Option<T>,
-    /// Bytes of the packet.
-    pub(super) len: u32,
+/// Packets' places. Lengths lie side by side, so that those of a queue's front are summed up at once.
+#[repr(align(64))]
+struct Chunk<T> {
+    /// Bytes of the packets.
+    lens: [u32; CHUNK as usize],
+    tokens: [Option<T>; CHUNK as usize],
 }
 
-impl<T> Slot<T> {
-    /// What is there, which leaves.
+impl<T> Chunk<T> {
+    const EMPTY: Chunk<T> = Chunk {
+        lens: [0; CHUNK as usize],
+        tokens: [const { None }; CHUNK as usize],
+    };
+}
+
+/// The first packets of a queue, side by side, with their lengths in bytes.
+pub(super) struct Front<'a, T> {
+    pub(super) lens: &'a [u32],
+    tokens: &'a mut [Option<T>],
+}
+
+impl<T> Front<'_, T> {
+    /// Takes the first `count`, which leave.
     #[inline(always)]
-    pub(super) fn take(&mut self) -> Option<T> {
-        self.token.take()
+    pub(super) fn take(self, count: usize) -> impl Iterator<Item = T> {
+        let (tokens, _) = self.tokens.split_at_mut(count.min(self.tokens.len()));
+        tokens.iter_mut().map_while(Option::take)
     }
 }
 
@@ -44,10 +59,10 @@ impl Fifo {
 
 /// The slots of a switch.
 pub(super) struct Slots<T> {
-    slots: Vec<Slot<T>>,
+    chunks: Vec<Chunk<T>>,
     /// By chunk: the first slot of the next one of the same queue, or of the next that was given back.
     next: Vec<u32>,
-    /// The first slot of the first chunk that was given back; those behind `slots` were never used.
+    /// The first slot of the first chunk that was given back; those behind `chunks` were never used.
     free: u32,
     /// How many more packets may come.
     room: u32,
@@ -58,7 +73,7 @@ impl<T> Slots<T> {
     pub(super) fn new(packets: u32, queues: usize) -> Slots<T> {
         let chunks = packets.div_ceil(CHUNK) as usize + CHUNKS_IN_PART * queues;
         Slots {
-            slots: Vec::with_capacity(chunks * CHUNK as usize),
+            chunks: Vec::with_capacity(chunks),
             next: Vec::with_capacity(chunks),
             free: NONE,
             room: packets,
@@ -85,12 +100,13 @@ impl<T> Slots<T> {
     /// The same where there is room, which [`Slots::count`] is told of later.
     #[inline(always)]
     pub(super) fn put(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
-        let Some(slot) = self.slots.get_mut(fifo.tail as usize) else {
+        let Some(chunk) = self.chunks.get_mut((fifo.tail / CHUNK) as usize) else {
             return self.put_first(fifo, token, len);
         };
+        let slot = (fifo.tail % CHUNK) as usize;
         // It holds nothing: nothing is forgotten, and the compiler need not look.
-        std::mem::forget(slot.token.replace(token));
-        slot.len = len;
+        std::mem::forget(chunk.tokens[slot].replace(token));
+        chunk.lens[slot] = len;
         let tail = fifo.tail + 1;
         fifo.tail = if tail.is_multiple_of(CHUNK) {
             self.extend(tail)
@@ -135,31 +151,37 @@ impl<T> Slots<T> {
             self.free = *next;
             return chunk;
         }
-        let fresh = self.slots.len();
-        if fresh + CHUNK as usize > self.slots.capacity() {
+        let fresh = self.chunks.len();
+        if fresh == self.chunks.capacity() {
             debug_assert!(false, "there are chunks for all packets");
             return NONE;
         }
-        self.slots.extend((0..CHUNK).map(|_| Slot {
-            token: None,
-            len: 0,
-        }));
+        self.chunks.push(Chunk::EMPTY);
         self.next.push(NONE);
-        fresh as u32
+        fresh as u32 * CHUNK
     }
 
     /// The first packets of a queue, as many as lie side by side and `most` at most.
     #[inline(always)]
-    pub(super) fn front(&mut self, fifo: Fifo, most: usize) -> &mut [Slot<T>] {
+    pub(super) fn front(&mut self, fifo: Fifo, most: usize) -> Front<'_, T> {
         let is_last_chunk = (fifo.head ^ fifo.tail) < CHUNK;
         let end = if is_last_chunk {
-            fifo.tail
+            fifo.tail % CHUNK
         } else {
-            fifo.head / CHUNK * CHUNK + CHUNK
+            CHUNK
         };
-        let head = fifo.head as usize;
+        let head = (fifo.head % CHUNK) as usize;
         let end = (end as usize).min(head + most);
-        self.slots.get_mut(head..end).unwrap_or_default()
+        let Some(chunk) = self.chunks.get_mut((fifo.head / CHUNK) as usize) else {
+            return Front {
+                lens: &[],
+                tokens: &mut [],
+            };
+        };
+        Front {
+            lens: chunk.lens.get(head..end).unwrap_or_default(),
+            tokens: chunk.tokens.get_mut(head..end).unwrap_or_default(),
+        }
     }
 
     /// `count` packets of the queue's front have left. Returns whether it is empty.
@@ -183,10 +205,12 @@ impl<T> Slots<T> {
     }
 
     /// Takes the first packet of a queue, and tells its length and whether the queue is empty now.
+    #[inline(always)]
     pub(super) fn pop(&mut self, fifo: &mut Fifo) -> Option<(T, u32, bool)> {
-        let slot = self.front(*fifo, 1).first_mut()?;
-        let len = slot.len;
-        let token = slot.take()?;
+        let chunk = self.chunks.get_mut((fifo.head / CHUNK) as usize)?;
+        let slot = (fifo.head % CHUNK) as usize;
+        let token = chunk.tokens[slot].take()?;
+        let len = chunk.lens[slot];
         Some((token, len, self.advance(fifo, 1)))
     }
 
@@ -197,7 +221,8 @@ impl<T> Slots<T> {
             if at == fifo.tail {
                 return None;
             }
-            let len = self.slots.get(at as usize)?.len;
+            let chunk = self.chunks.get((at / CHUNK) as usize)?;
+            let len = chunk.lens[(at % CHUNK) as usize];
             at += 1;
             if at.is_multiple_of(CHUNK) {
                 at = self.next[(at / CHUNK - 1) as usize];
@@ -257,14 +282,11 @@ mod tests {
             }
             let mut due = 0;
             for most in takes {
-                let mut count = 0;
-                for slot in slots.front(fifo, most as usize + 1) {
-                    if count == most {
-                        break;
-                    }
-                    prop_assert_eq!(slot.take(), Some(due));
+                let front = slots.front(fifo, most as usize + 1);
+                let count = most.min(front.lens.len() as u32);
+                for token in front.take(most as usize) {
+                    prop_assert_eq!(token, due);
                     due += 1;
-                    count += 1;
                 }
                 prop_assert_eq!(slots.advance(&mut fifo, count), due == puts);
             }

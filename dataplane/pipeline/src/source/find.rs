@@ -10,7 +10,7 @@
 //! that goes by what was marked, and a QP that is used again may have any PSN.
 
 use packet::message::{FLAG_FIRST_UNKNOWN, FLAG_RESPONSES, Header};
-use packet::{Psn, Space};
+use packet::{Address, Psn, Space};
 
 use super::{Class, Open, Source, blank};
 use crate::counters::{Counters, Note};
@@ -94,6 +94,22 @@ impl Finder {
         self.available[port].remove(leaf);
     }
 
+    /// As [`crate::announced::Announcements::keep_where`].
+    pub(super) fn keep_where(&mut self, is_kept: impl Fn(Address, LeafId) -> bool) {
+        for place in 0..self.flows.len() {
+            let leaf = place % self.leaves;
+            let flow = self.flows[place];
+            if flow.is_some_and(|flow| !is_kept(flow.key.destination, LeafId(leaf as u16))) {
+                self.forget(place / self.leaves, leaf);
+            }
+        }
+    }
+
+    /// Flows end after another silence from now on.
+    pub(super) fn set_silence(&mut self, silence_ns: u64) {
+        self.silence_ns = silence_ns;
+    }
+
     /// Forgets what has ended, port by port: it must not be asked for in every tick.
     fn sweep(&mut self, now: Nanos) {
         let Some(&leaves) = self.available.get(self.sweep) else {
@@ -162,6 +178,9 @@ impl Source {
     ) -> Option<&Open> {
         if let Some((port, leaf)) = self.select(now, |to| usable[to.index()].len()) {
             return self.open(now, port, leaf, usable[leaf.index()], counters);
+        }
+        if self.is_off {
+            return None;
         }
         let (port, leaf) = self.select_found(now, usable)?;
         self.open_found(now, port, leaf, usable[leaf.index()], counters)

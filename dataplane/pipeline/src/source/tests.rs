@@ -264,6 +264,7 @@ fn found_flows_are_measured_in_turns_of_their_ports() {
     let mut counters = Counters::default();
     let mut config = measurement();
     config.windows = crate::config::WindowPlan {
+        is_off: false,
         spine_packets: 2,
         finds_flows: true,
         silence_ns: 1_000_000,

@@ -9,6 +9,7 @@ use crate::net::*;
 /// Windows of 25 packets per spine; a flow that is silent for 200 us has ended.
 fn finding(config: &mut SwitchConfig) {
     config.measurement.windows = WindowPlan {
+        is_off: false,
         spine_packets: 25,
         finds_flows: true,
         silence_ns: 200_000,

@@ -508,6 +508,7 @@ fn thousands_of_busy_flows_take_one_place() {
     let finding = |config: &mut SwitchConfig| {
         defended(config);
         config.measurement.windows = WindowPlan {
+            is_off: false,
             spine_packets: 25,
             finds_flows: true,
             silence_ns: 100_000,

@@ -1,5 +1,6 @@
 //! Whole fabrics of the pipeline alone: what is measured is what was lost, and nothing else moves.
 
+mod change;
 mod classes;
 mod congestion;
 mod edges;

@@ -288,6 +288,13 @@ impl Net {
         self.switches[index].apply(self.now, command, &mut self.sinks[index]);
     }
 
+    /// Makes a switch that has the configuration `old` one that has `new`.
+    pub(crate) fn change(&mut self, switch: u16, old: &SwitchConfig, new: &SwitchConfig) {
+        let index = usize::from(switch);
+        let mut change = Change::between(old, new).expect("they differ");
+        self.switches[index].change(self.now, &mut change, &mut self.sinks[index]);
+    }
+
     pub(crate) fn set_link(&mut self, switch: u16, port: u16, up: bool) {
         let index = usize::from(switch);
         self.switches[index].set_link(self.now, PortId(port), up, &mut self.sinks[index]);

@@ -136,6 +136,7 @@ fn finding_flows_allocates_nothing() {
     let switch = |index| {
         let mut config = config(index, &measurement(false));
         config.measurement.windows = WindowPlan {
+            is_off: false,
             spine_packets: 25,
             finds_flows: true,
             silence_ns: 1_000_000,

@@ -216,6 +216,7 @@ fn noting(note: Note) -> Net {
             net = Net::new(
                 |config| {
                     config.measurement.windows = WindowPlan {
+                        is_off: false,
                         spine_packets: 10,
                         finds_flows: true,
                         silence_ns: 1_000_000,

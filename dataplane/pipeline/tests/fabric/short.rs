@@ -125,9 +125,12 @@ impl Pair {
 
     fn egress(&mut self, port: u16, room: usize) {
         self.both(|now, switch, driver| {
-            switch.egress_burst(now, PortId(port), room, |piece| {
-                driver.log.sent.push((port, piece));
-            });
+            let mut sent = Vec::new();
+            switch.egress_burst(now, PortId(port), room, &mut sent);
+            driver
+                .log
+                .sent
+                .extend(sent.into_iter().map(|piece| (port, piece)));
         });
     }
 
@@ -181,6 +184,7 @@ fn drawn(dice: &mut Dice) -> SwitchConfig {
     m.rows_max = [2, 64][dice.pick(2)];
     m.row_ns_max = 1_000_000;
     m.windows = WindowPlan {
+        is_off: false,
         spine_packets: [0, 7, 40][dice.pick(3)],
         finds_flows: dice.one_in(2),
         silence_ns: 400_000,
