@@ -51,6 +51,12 @@ fn a_running_testbed_shows_itself_and_ends_with_what_it_has() {
         8 * 9 + 8 * 8,
         "8 leaves of 9 ports, 8 spines of 8"
     );
+    // It answers before its first packet.
+    let begun = Instant::now();
+    while rows("drops").is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(30), "no packet moves");
+        std::thread::sleep(Duration::from_millis(20));
+    }
     for (what, key) in [
         ("queues", "max_queue_bytes"),
         ("queues", "unserved_ms_by_priority"),

@@ -87,7 +87,9 @@ pub fn set(filter: &str) -> Result<String, String> {
 
 /// Reads a filter: levels, alone or of a target, with commas between.
 fn parse(text: &str) -> Result<EnvFilter, String> {
-    let is_level = |word: &str| word.parse::<LevelFilter>().is_ok();
+    // Numbers and nothing are levels as well to the reader.
+    let is_word = |word: &str| !word.is_empty() && word.chars().all(char::is_alphabetic);
+    let is_level = |word: &str| is_word(word) && word.parse::<LevelFilter>().is_ok();
     for part in text.split(',').map(str::trim) {
         let (target, level) = match part.split_once('=') {
             Some((target, level)) => (Some(target), level),

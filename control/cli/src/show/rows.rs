@@ -43,6 +43,8 @@ impl Unit {
             (Unit::Milliseconds, Some(ms)) => format!("{} ms", grouped(ms)),
             (Unit::Seconds, Some(s)) => format!("{} s", grouped(s)),
             (Unit::Packets, Some(count)) => grouped(count),
+            // The probability of chance: how small is what it says.
+            _ if number.is_f64() && float > 0.0 && float < 0.001 => format!("{float:.1e}"),
             _ if number.is_f64() => significant(float),
             _ => number.to_string(),
         }
@@ -93,9 +95,10 @@ pub(crate) fn render(rows: &[Map<String, Value>], is_coloured: bool) -> String {
         values.all(|v| v.is_number() || v.is_null())
     };
     let right: Vec<bool> = columns.iter().map(is_number).collect();
+    // Numbers say their unit themselves.
     let heading = |name: &&str| {
         let plain = name.trim_end_matches("_ms").trim_end_matches("_s");
-        plain.replace("_ms_by", "_by")
+        plain.to_owned()
     };
     let mut lines = vec![columns.iter().map(heading).collect::<Vec<String>>()];
     let cells = |row: &Map<String, Value>| {

@@ -119,6 +119,12 @@ pub(super) fn fixed_part(spec: &SwitchSpec) -> SwitchSpec {
     };
     let config = &mut fixed.config;
     config.hosts.clear();
+    // A host port's neighbour is its first host, and nothing asks for it.
+    for port in &mut config.ports {
+        if port.kind == pipeline::PortKind::Host {
+            port.peer_mac = packet::MacAddr::default();
+        }
+    }
     config.routes.clear();
     config.gateway = pipeline::GatewayConfig::default();
     config.policy = pipeline::Policy::Jsq2;
