@@ -117,10 +117,12 @@ fn wide(frame: &mut Frame<'_>, area: Rect, view: &View, theme: Theme) {
         Layout::vertical([Constraint::Min(4), Constraint::Length(named + 2)]).areas(left);
     ports::draw(frame, upper, view, theme);
     links(frame, lower, view, theme);
+    // What has few spines leaves its room to what happened.
+    let need = |bars: usize| Constraint::Length((bars.max(1) as u16 + 2).min(area.height * 2 / 5));
     let [first, second, third] = Layout::vertical([
-        Constraint::Fill(2),
-        Constraint::Fill(2),
-        Constraint::Fill(1),
+        need(view.counted().len()),
+        need(view.judged().len()),
+        Constraint::Min(0),
     ])
     .areas(right);
     counting(frame, first, view, theme);

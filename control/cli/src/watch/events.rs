@@ -1,10 +1,10 @@
 //! What happens, line by line: verdicts, links that are named or go, ports that go up and down, switches that
-//! come and go. Windows without a failure are added up in one line.
+//! come and go. Windows of one outcome are added up in one line.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::look::Look;
+use super::look::{Look, Window};
 use crate::number::{grouped, percent};
 
 /// Lines that are kept.
@@ -22,48 +22,98 @@ pub(super) enum Tone {
 /// One line.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Event {
-    /// Since the view began.
+    /// Since the view began; of windows added up, the latest of them.
     pub(super) at: Duration,
     pub(super) tone: Tone,
     pub(super) text: String,
+    /// Windows that it adds up, if that is what it does.
+    sum: Option<Sum>,
+}
+
+/// Windows of one outcome.
+#[derive(Clone, PartialEq, Debug)]
+struct Sum {
+    /// What they have in common.
+    what: String,
+    windows: u64,
+    healthy_paths: u64,
 }
 
 /// The lines, the latest last.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub(super) lines: VecDeque<Event>,
-    /// Windows and healthy paths that the last line adds up, if that is what it does.
-    quiet: Option<(u64, u64)>,
 }
 
 impl Events {
     pub(super) fn add(&mut self, at: Duration, tone: Tone, text: impl Into<String>) {
-        self.quiet = None;
-        self.push(at, tone, text.into());
+        self.push(Event {
+            at,
+            tone,
+            text: text.into(),
+            sum: None,
+        });
     }
 
-    fn push(&mut self, at: Duration, tone: Tone, text: String) {
+    fn push(&mut self, event: Event) {
         if self.lines.len() == EVENTS_MAX {
             self.lines.pop_front();
         }
-        self.lines.push_back(Event { at, tone, text });
+        self.lines.push_back(event);
     }
 
-    fn add_quiet(&mut self, at: Duration, paths: u64) {
-        let is_more = self.quiet.is_some();
-        let (windows, sum) = self.quiet.unwrap_or_default();
-        let (windows, sum) = (windows + 1, sum + paths);
-        if is_more {
-            self.lines.pop_back();
+    /// Adds a window up with those of the same outcome, as far back as nothing else has happened: what
+    /// comes again and again must not push away what comes once.
+    fn add_window(&mut self, at: Duration, window: &Window) {
+        let way = format!("{} to {}", window.src, window.dst);
+        let (tone, what) = if !window.failed.is_empty() {
+            let over = window.failed.join(", ");
+            (Tone::Bad, format!("failed over {over}: {way}"))
+        } else if !window.void.is_empty() {
+            (
+                Tone::Warn,
+                format!("void over {}: {way}", window.void.join(", ")),
+            )
+        } else {
+            (Tone::Good, "without a failure".to_owned())
+        };
+        let since = self.lines.iter_mut().rev();
+        let mut since = since.take_while(|event| event.sum.is_some());
+        let same = since.find(|event| event.sum.as_ref().is_some_and(|sum| sum.what == what));
+        let mut sum = same
+            .as_ref()
+            .and_then(|event| event.sum.clone())
+            .unwrap_or(Sum {
+                what,
+                windows: 0,
+                healthy_paths: 0,
+            });
+        sum.windows += 1;
+        sum.healthy_paths += window.healthy;
+        let windows = match sum.windows {
+            1 => "1 window".to_owned(),
+            many => format!("{} windows", grouped(many)),
+        };
+        let text = match tone {
+            Tone::Good => {
+                let paths = grouped(sum.healthy_paths);
+                format!("{windows} {}, {paths} healthy paths", sum.what)
+            }
+            _ => format!(
+                "{}, QP {}, epoch {}; {windows}",
+                sum.what, window.qpn, window.epoch
+            ),
+        };
+        let event = Event {
+            at,
+            tone,
+            text,
+            sum: Some(sum),
+        };
+        match same {
+            Some(line) => *line = event,
+            None => self.push(event),
         }
-        let ending = if windows == 1 { "" } else { "s" };
-        let text = format!(
-            "{} window{ending} without a failure, {} healthy paths",
-            grouped(windows),
-            grouped(sum)
-        );
-        self.push(at, Tone::Good, text);
-        self.quiet = Some((windows, sum));
     }
 
     /// What is new in `look` since the one before it.
@@ -88,19 +138,7 @@ impl Events {
         }
         let seen = before.flows.last().map_or(0, |window| window.number);
         for window in look.flows.iter().filter(|window| window.number > seen) {
-            let name = format!(
-                "{} to {}, QP {}, epoch {}",
-                window.src, window.dst, window.qpn, window.epoch
-            );
-            if !window.failed.is_empty() {
-                let text = format!("failed over {}: {name}", window.failed.join(", "));
-                self.add(look.at, Tone::Bad, text);
-            } else if !window.void.is_empty() {
-                let text = format!("void over {}: {name}", window.void.join(", "));
-                self.add(look.at, Tone::Warn, text);
-            } else {
-                self.add_quiet(look.at, window.healthy);
-            }
+            self.add_window(look.at, window);
         }
         for named in &look.links {
             let old = before.links.iter().find(|old| old.link == named.link);

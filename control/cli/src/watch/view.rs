@@ -116,11 +116,13 @@ impl View {
                 if source.gone.take().is_some() {
                     let text = format!("{}: answers again", source.name);
                     self.events.add(now, Tone::Good, text);
+                    // A connection breaks when its process ends: this is another one, with other counters.
+                    source.look = None;
                 }
                 if self.is_paused {
                     return;
                 }
-                // After a restart everything begins at zero; nothing can be compared.
+                // What begins at zero again, or has not begun yet, cannot be compared with.
                 let is_other = |old: &Look| {
                     let sum = |look: &Look| -> u64 {
                         look.ports
@@ -128,12 +130,10 @@ impl View {
                             .map(|port| port.in_pkts + port.out_pkts)
                             .sum()
                     };
-                    sum(&look) < sum(old) || look.switches() != old.switches()
+                    sum(&look) < sum(old) || look.switches() != old.switches() || old.time_ms() == 0
                 };
                 if source.look.as_ref().is_some_and(is_other) {
                     source.look = None;
-                    let text = format!("{}: has been started again", source.name);
-                    self.events.add(now, Tone::Warn, text);
                 }
                 self.events.compare(source.look.as_ref(), &look);
                 source.before = source.look.replace(*look);
