@@ -35,7 +35,7 @@ const FUNCTIONS: &[&str] = &[
     "rte_eth_dev_(start|stop|close|get_port_by_name|get_name_by_port|get_mtu|socket_id|set_link_up|set_link_down)",
     "rte_eth_(find_next|promiscuous_enable|promiscuous_disable|tx_done_cleanup)",
     "rte_telemetry_register_cmd",
-    "rte_tel_data_(start_dict|string|add_dict_string)",
+    "rte_tel_data_(start_dict|string|add_dict_string|add_array_string)",
 ];
 
 /// Numbers that DPDK fixes at its own build.

@@ -8,19 +8,26 @@ use std::process::Command;
 use crate::run::{binary, root};
 
 /// Commands that begin so are run.
-const RUN: [&str; 8] = [
+const RUN: [&str; 9] = [
     "spraycheck check ",
     "spraycheck generate ",
     "spraycheck sim list",
     "spraycheck doctor",
     "spraycheck completion ",
+    "spraycheck reference",
     "spraycheck replay ",
     "spraycheck switch --config docs/examples/leaf0.toml --dry-run",
     "target/release/spraycheck testbed --help",
 ];
 
 /// Of those, what names files that are the reader's own is not.
-const OTHERS_FILES: [&str; 1] = ["spraycheck doctor --config leaf0.toml"];
+const OTHERS_FILES: [&str; 5] = [
+    "spraycheck doctor --config leaf0.toml",
+    "spraycheck doctor --config /etc/spraycheck/leaf0.toml",
+    "spraycheck check FILE",
+    "spraycheck check --fabric",
+    "spraycheck generate fabric.toml --out fabric",
+];
 
 /// The commands of a text: indented lines and code in sentences, without comments behind them.
 pub(crate) fn commands(text: &str) -> Vec<String> {

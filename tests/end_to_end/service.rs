@@ -2,10 +2,11 @@
 //! ending, as systemd would hear it.
 
 use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crate::run::{binary, root};
+use crate::run::{binary, root, spraycheck};
 
 /// The unit, with the command where this build has it.
 fn unit() -> String {
@@ -37,17 +38,12 @@ fn the_unit_is_verified_by_systemd() {
     assert!(!said.contains("spraycheck@leaf0.service:"), "{said}");
 }
 
-#[test]
-fn a_service_manager_is_told() {
-    let folder = tempfile::tempdir().expect("a folder");
+/// The file of a leaf on devices that need nothing.
+fn leaf(name: &str) -> String {
     let example =
         std::fs::read_to_string(root().join("docs/examples/leaf0.toml")).expect("the example");
     let mut text = example
-        .replacen(
-            "name = \"leaf0\"",
-            &format!("name = \"serv{}\"", std::process::id()),
-            1,
-        )
+        .replacen("name = \"leaf0\"", &format!("name = \"{name}\""), 1)
         .replacen("# device = \"0000:03:00.0\"", "device = \"net_null9\" #", 1)
         .replacen("memory = \"auto\"", "memory = \"no-huge\"", 1)
         .replacen("packets = 32768", "packets = 2048", 1)
@@ -56,8 +52,118 @@ fn a_service_manager_is_told() {
         let peer = format!("peer = \"spine{uplink}\"");
         text = text.replacen(&peer, &format!("{peer}\ndevice = \"net_null{uplink}\""), 1);
     }
+    text
+}
+
+/// The unit under a name of this process, as systemd of this machine has it; gone when dropped.
+struct Installed {
+    unit: String,
+    instance: String,
+    folder: PathBuf,
+}
+
+impl Installed {
+    /// What keeps it from being installed here, or the unit.
+    fn new() -> Result<Installed, &'static str> {
+        // As sd_booted(3) looks for it.
+        if !Path::new("/run/systemd/system").is_dir() {
+            return Err("systemd does not run here (it is not process 1)");
+        }
+        if !rustix::process::geteuid().is_root() {
+            return Err("it needs root");
+        }
+        let id = std::process::id();
+        let own = Installed {
+            unit: format!("/run/systemd/system/spraytest{id}@.service"),
+            instance: format!("spraytest{id}@t{id}"),
+            // Neither in /tmp nor at home, which the unit does not see.
+            folder: format!("/var/lib/spraytest{id}").into(),
+        };
+        std::fs::create_dir_all(&own.folder).expect("a folder");
+        for name in ["spraycheck", "spraycheckd"] {
+            std::fs::copy(binary(name), own.folder.join(name)).expect("a copy");
+        }
+        let file = own.folder.join(format!("t{id}.toml"));
+        std::fs::write(file, leaf(&format!("t{id}"))).expect("a file");
+        let there = own.folder.display().to_string();
+        let text = unit()
+            .replace(
+                &binary("spraycheck").display().to_string(),
+                &format!("{there}/spraycheck"),
+            )
+            .replace("/etc/spraycheck/", &format!("{there}/"));
+        std::fs::write(&own.unit, text).expect("a file");
+        systemctl(&["daemon-reload"]);
+        Ok(own)
+    }
+
+    fn property(&self, name: &str) -> String {
+        systemctl(&["show", "--value", "--property", name, &self.instance])
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let _ = Command::new("systemctl")
+            .args(["stop", &self.instance])
+            .status();
+        let _ = std::fs::remove_file(&self.unit);
+        let _ = std::fs::remove_dir_all(&self.folder);
+        let _ = Command::new("systemctl").arg("daemon-reload").status();
+    }
+}
+
+/// What it says; it must succeed.
+fn systemctl(arguments: &[&str]) -> String {
+    let output = Command::new("systemctl")
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    assert!(
+        output.status.success(),
+        "systemctl {arguments:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8_lossy(&output.stdout).trim().to_owned()
+}
+
+/// Goal: under a systemd that runs the unit starts, is ready when `start` returns, answers, reloads, comes
+/// back when it is killed, and stops with success.
+#[test]
+fn the_unit_runs_under_systemd() {
+    let installed = match Installed::new() {
+        Ok(installed) => installed,
+        Err(why) => {
+            println!("skipped: {why}");
+            return;
+        }
+    };
+    systemctl(&["start", &installed.instance]);
+    assert_eq!(installed.property("ActiveState"), "active");
+    let socket = format!("/run/spraycheck-t{}/control.sock", std::process::id());
+    let show = || spraycheck(&["show", "version", "--socket", &socket]);
+    assert_eq!(show().status, 0, "{}", show().stderr);
+    systemctl(&["reload", &installed.instance]);
+    assert_eq!(installed.property("ActiveState"), "active");
+    systemctl(&["kill", "--signal=KILL", &installed.instance]);
+    let killed = Instant::now();
+    while installed.property("NRestarts") != "1" || show().status != 0 {
+        assert!(
+            killed.elapsed() < Duration::from_secs(60),
+            "it is started again"
+        );
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    systemctl(&["stop", &installed.instance]);
+    assert_eq!(installed.property("Result"), "success");
+    assert_eq!(installed.property("ActiveState"), "inactive");
+}
+
+#[test]
+fn a_service_manager_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("leaf0.toml");
-    std::fs::write(&config, text).expect("a file");
+    std::fs::write(&config, leaf(&format!("serv{}", std::process::id()))).expect("a file");
     let path = folder.path().join("notify");
     let manager = UnixDatagram::bind(&path).expect("a socket");
     manager

@@ -460,6 +460,11 @@ int shim_port_mac(uint16_t port, uint8_t mac[SHIM_MAC_BYTES])
 
 /* ---- Telemetry ---- */
 
+int shim_tel_start_strings(struct rte_tel_data *data)
+{
+	return rte_tel_data_start_array(data, RTE_TEL_STRING_VAL);
+}
+
 int shim_tel_add_number(struct rte_tel_data *data, const char *name, uint64_t value)
 {
 #if RTE_VERSION >= RTE_VERSION_NUM(23, 3, 0, 0)

@@ -127,6 +127,7 @@ int shim_port_link(uint16_t port, struct shim_link *link);
 int shim_port_mac(uint16_t port, uint8_t mac[SHIM_MAC_BYTES]);
 
 /* Telemetry */
+int shim_tel_start_strings(struct rte_tel_data *data);
 int shim_tel_add_number(struct rte_tel_data *data, const char *name, uint64_t value);
 
 #endif

@@ -21,6 +21,8 @@ use crate::error::{Errno, Error, c_string, check};
 pub enum Reply {
     /// Named values, at most 256. Names consist of letters, digits, `_` and `/`.
     Dict(Vec<(String, Value)>),
+    /// Texts of less than 128 bytes, at most 512.
+    List(Vec<String>),
     /// A text of less than 8192 bytes.
     Text(String),
 }
@@ -112,6 +114,7 @@ fn write(reply: &Reply, data: *mut sys::rte_tel_data) -> c_int {
     let written = match reply {
         Reply::Text(text) => write_text(text, data),
         Reply::Dict(entries) => write_dict(entries, data),
+        Reply::List(texts) => write_list(texts, data),
     };
     match written {
         Ok(()) => 0,
@@ -148,6 +151,18 @@ fn write_dict(entries: &[(String, Value)], data: *mut sys::rte_tel_data) -> Resu
             }
         };
         took(result, name)?;
+    }
+    Ok(())
+}
+
+fn write_list(texts: &[String], data: *mut sys::rte_tel_data) -> Result<(), String> {
+    // SAFETY: `data` is DPDK's and valid during the callback.
+    took(unsafe { sys::shim_tel_start_strings(data) }, "list")?;
+    for text in texts {
+        let c_value = c_text(text)?;
+        // SAFETY: `data` is a started array of texts; the text is copied.
+        let result = unsafe { sys::rte_tel_data_add_array_string(data, c_value.as_ptr()) };
+        took(result, text)?;
     }
     Ok(())
 }

@@ -70,6 +70,14 @@ fn commands_answer() {
     register(eal, "/test/hits", "Hits. Parameters: any", hits).unwrap();
     register(eal, "/test/text", "Text", |_| Reply::Text("first".into())).unwrap();
     register(eal, "/test/text", "Text", |_| Reply::Text("second".into())).unwrap();
+    register(eal, "/test/list", "Names", |_| {
+        Reply::List(vec!["leaf0.up0".into(), "leaf0>spine1".into()])
+    })
+    .unwrap();
+    register(eal, "/test/many", "Too many", |_| {
+        Reply::List(vec![String::new(); 513])
+    })
+    .unwrap();
     register(eal, "/test/panic", "Panics", |_| panic!("on purpose")).unwrap();
     register(eal, "/test/long", "Too long", |_| {
         Reply::Dict(vec![("name".into(), Value::Text("x".repeat(500)))])
@@ -98,6 +106,13 @@ fn commands_answer() {
     );
     let reply = ask(&socket, "/test/text");
     assert!(reply.contains("second"), "{reply}");
+    let reply = ask(&socket, "/test/list");
+    assert_eq!(
+        without_spaces(&reply),
+        r#"{"/test/list":["leaf0.up0","leaf0>spine1"]}"#
+    );
+    let reply = ask(&socket, "/test/many");
+    assert!(reply.contains("reply is not valid"), "{reply}");
     let reply = ask(&socket, "/test/panic");
     assert!(reply.contains("panicked"), "{reply}");
     let reply = ask(&socket, "/test/long");

@@ -279,16 +279,17 @@ impl Core {
         self.keep_untold(&tests);
         let k = window.usable.len() as f64;
         let lambda = window.marked.unwrap_or(window.announced) as f64 / k;
-        if self.verdicts.len() < VERDICTS_MAX {
-            self.verdicts.push(Verdict {
-                window,
-                lambda,
-                threshold: report.threshold,
-                tests,
-            });
-        } else {
-            self.counters.forgotten += 1;
+        if self.verdicts.len() == VERDICTS_MAX {
+            // Many at once: moving the others for each window would cost more than judging it.
+            self.verdicts.drain(..VERDICTS_MAX / 4);
+            self.counters.forgotten += VERDICTS_MAX as u64 / 4;
         }
+        self.verdicts.push(Verdict {
+            window,
+            lambda,
+            threshold: report.threshold,
+            tests,
+        });
     }
 
     /// A switch has dropped a marked packet of a window in its own queue.
@@ -422,7 +423,7 @@ impl Core {
         }
     }
 
-    /// The windows judged so far.
+    /// The windows judged so far, less the oldest [`AgentCounters::forgotten`].
     pub fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }

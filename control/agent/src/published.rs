@@ -4,10 +4,14 @@
 //! the packet path nothing between the copies, and needs no lock; a reader may see one counter a
 //! moment newer than another.
 
+mod measured;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use pipeline::types::{FANOUT_MAX, Set};
 use pipeline::{Counters, DropReason, Note, PortCounters, PortId, SpineSet, Switch, Token};
+
+pub use measured::Measured;
 
 /// What one port publishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -34,6 +38,7 @@ pub struct Published {
     ports: Vec<AtomicU64>,
     /// The failed-paths bitmap: two words per source leaf.
     failed: Vec<AtomicU64>,
+    measured: measured::Place,
 }
 
 impl Published {
@@ -48,6 +53,7 @@ impl Published {
             switch: zeros(SWITCH_WORDS),
             ports: zeros(ports * PORT_WORDS),
             failed: zeros(2 * FANOUT_MAX),
+            measured: measured::Place::new(),
         }
     }
 
@@ -62,6 +68,7 @@ impl Published {
             &self.failed,
             failed.flat_map(|set| [set.0 as u64, (set.0 >> 64) as u64]),
         );
+        self.measured.publish(switch.counting());
         for (index, words) in self.ports.chunks_exact(PORT_WORDS).enumerate() {
             let port = PortId(index as u16);
             let p = switch.port_counters(port);
@@ -109,6 +116,11 @@ impl Published {
         let word = |place: &AtomicU64| u128::from(place.load(Ordering::Relaxed));
         let set = |words: &[AtomicU64]| Set(word(&words[0]) | word(&words[1]) << 64);
         self.failed.chunks_exact(2).map(set).collect()
+    }
+
+    /// The window that this part began last to count, as last published.
+    pub fn measured(&self) -> Option<Measured> {
+        self.measured.read()
     }
 
     /// The ports as last published.

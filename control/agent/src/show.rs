@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering;
 
-use detector::{LeafId, SpineId};
+use detector::{LeafId, PathState, SpineId};
 use pipeline::{DropReason, Note};
 use serde_json::{Value, json};
 
 use crate::control::State;
-use crate::published::{sum_counters, sum_ports};
+use crate::core::Verdict;
+use crate::published::{Measured, Published, sum_counters, sum_ports};
 
 /// All that can be asked for.
 pub const WHAT: &[&str] = &[
@@ -22,6 +23,7 @@ pub const WHAT: &[&str] = &[
     "lcores",
     "captures",
     "version",
+    "measured",
 ];
 /// Rows of lists that grow: the latest ones are shown.
 const ROWS_MAX: usize = 256;
@@ -34,6 +36,7 @@ pub fn rows(state: &mut State, what: &str) -> Option<Vec<Value>> {
         "queues" => queues(state),
         "spines" => spines(state),
         "flows" => flows(state),
+        "measured" => measured(state),
         "tests" => tests(state),
         "links" => links(state),
         "drops" => drops(state),
@@ -90,7 +93,7 @@ fn queues(state: &State) -> Vec<Value> {
     })
 }
 
-/// Marked packets by leaf and spine over all judged windows: what a glance compares.
+/// Marked packets by leaf and spine over the judged windows that are kept: what a glance compares.
 fn spines(state: &State) -> Vec<Value> {
     let mut sums = std::collections::BTreeMap::<_, (u64, u64)>::new();
     for verdict in state.core.verdicts() {
@@ -131,15 +134,67 @@ fn latest<T>(all: &[T]) -> &[T] {
     &all[all.len().saturating_sub(ROWS_MAX)..]
 }
 
+/// The latest windows, each with the number it has since the start, and what it said of its paths.
 fn flows(state: &State) -> Vec<Value> {
-    latest(state.core.verdicts())
-        .iter()
-        .map(|verdict| {
+    let verdicts = latest(state.core.verdicts());
+    let ended = state.core.counters().forgotten + state.core.verdicts().len() as u64;
+    let first = ended - verdicts.len() as u64;
+    let of_state = |verdict: &Verdict, is: fn(&PathState) -> bool| -> Vec<SpineId> {
+        let tests = verdict.tests.iter().filter(|test| is(&test.state));
+        tests.map(|test| test.path.spine).collect()
+    };
+    (first + 1..)
+        .zip(verdicts)
+        .map(|(number, verdict)| {
             let window = &verdict.window;
             json!({
+                "number": number,
                 "src": window.src, "dst": window.dst, "qpn": window.qpn, "epoch": window.epoch,
                 "announced": window.announced, "marked": window.marked,
                 "received": window.counts.iter().sum::<u64>(), "k": window.usable.len(), "reason": window.end,
+                "healthy": of_state(verdict, |state| *state == PathState::Healthy).len(),
+                "failed": of_state(verdict, |state| *state == PathState::Failed),
+                "void": of_state(verdict, |state| matches!(state, PathState::Void(_))),
+                "at_ms": window.closed_ns.0 / 1_000_000,
+            })
+        })
+        .collect()
+}
+
+/// The window that each leaf began last to count, spine by spine.
+fn measured(state: &State) -> Vec<Value> {
+    let switches = state.config.switches.iter().zip(state.shared.switches());
+    switches
+        .flat_map(|((switch, _), parts)| {
+            let windows: Vec<Measured> = parts.iter().filter_map(Published::measured).collect();
+            windows
+                .into_iter()
+                .flat_map(|window| spines_of(switch, &window))
+                .collect::<Vec<_>>()
+        })
+        .collect()
+}
+
+fn spines_of(switch: &str, window: &Measured) -> Vec<Value> {
+    let total: u64 = window.counts.iter().sum();
+    // Until an open has come, nobody knows which spines are used: those that have brought a packet.
+    let is_known = !window.usable.is_empty();
+    let is_used = |spine: usize, count: u64| match is_known {
+        true => window.usable.has(spine),
+        false => count > 0,
+    };
+    let expected = (is_known && window.packets > 0)
+        .then(|| window.packets as f64 / window.usable.len() as f64);
+    let counts = window.counts.iter().enumerate();
+    counts
+        .filter(|&(spine, &count)| is_used(spine, count))
+        .map(|(spine, count)| {
+            json!({
+                "switch": switch, "src": format!("leaf{}", window.source.0), "epoch": window.epoch,
+                "state": if window.is_open { "open" } else { "ended" }, "announced": window.packets,
+                "counted_in_all": total, "via": format!("spine{spine}"), "counted": count,
+                "expected": expected, "threshold": window.threshold,
+                "void": window.disturbed.has(spine),
             })
         })
         .collect()

@@ -7,6 +7,7 @@ mod operate;
 mod sim;
 mod testbed;
 mod trials;
+mod watch;
 
 use std::path::PathBuf;
 
@@ -19,6 +20,7 @@ pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, OfSwitch, SetArgs, 
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
 pub(crate) use trials::{AgreeArgs, CalibrateArgs, PminArgs, SequentialArgs, Trial};
+pub(crate) use watch::WatchArgs;
 
 /// Finds gray failures in leaf/spine fabrics that spray packets.
 #[derive(Parser, Debug)]
@@ -70,12 +72,16 @@ pub(crate) enum Command {
     Generate(GenerateArgs),
     /// Say what this machine has and lacks for DPDK, and what to do
     Doctor(DoctorArgs),
+    /// Print the reference of all configuration files, or a JSON schema of one kind
+    Reference(ReferenceArgs),
     /// Print the completions of a shell
     Completion(CompletionArgs),
     /// Collect the verdicts of all switches, name bad links, show a page
     Monitor(MonitorArgs),
     /// Ask a running testbed, switch or monitor
     Show(ShowArgs),
+    /// Watch running testbeds or switches on the terminal
+    Watch(WatchArgs),
     /// Write packets of a running testbed or switch as pcapng
     Capture(CaptureArgs),
     /// Make links of a running switch or testbed lose packets, and mend them
@@ -193,6 +199,18 @@ pub(crate) struct DoctorArgs {
     /// Write the findings as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+}
+
+/// Print the reference of all configuration files (docs/configuration.md), or a JSON schema of one kind, for editors.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck reference
+  spraycheck reference --schema switch > spraycheck-switch.schema.json")]
+pub(crate) struct ReferenceArgs {
+    /// Of which files
+    #[arg(long, value_name = "FILE", value_parser = ["switch", "fabric", "testbed", "scenario"])]
+    pub(crate) schema: Option<String>,
 }
 
 /// Print the completions of a shell, for its folder of completions.

@@ -11,6 +11,7 @@ mod calibrate;
 mod capture;
 mod check;
 mod completion;
+mod connection;
 mod daemon;
 mod doctor;
 mod failure;
@@ -25,6 +26,7 @@ mod pages;
 mod pmin;
 mod preflight;
 mod progress;
+mod reference;
 mod replay;
 mod report;
 mod show;
@@ -34,6 +36,7 @@ mod switch;
 mod table;
 mod testbed;
 mod verdict;
+mod watch;
 
 use std::process::ExitCode;
 
@@ -57,9 +60,11 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Reference(args) => reference::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Monitor(args) => monitor::run(&args),
         Command::Show(args) => show::run(&args),
+        Command::Watch(args) => watch::run(&args),
         Command::Capture(args) => capture::run(&args),
         Command::Fault(args) => operate::fault(&args),
         Command::Set(args) => operate::set(&args),

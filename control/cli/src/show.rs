@@ -2,23 +2,16 @@
 
 mod rows;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::args::ShowArgs;
-use crate::failure::{ENVIRONMENT, Failure, NO, USAGE};
+use crate::connection::Connection;
+use crate::failure::{Failure, NO, USAGE};
 use crate::{output, sockets};
-
-/// How long an answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Longest answer that is read, in bytes.
-const REPLY_MAX: u64 = 64 << 20;
 
 #[derive(Deserialize)]
 #[serde(untagged)]
@@ -53,7 +46,7 @@ pub(crate) fn answer(
     request: &Value,
     json: Option<&Path>,
 ) -> Result<ExitCode, Failure> {
-    let line = ask(socket, request)?;
+    let line = Connection::open(socket)?.ask(request)?;
     let wrong = |why: &str| {
         Failure::new(
             NO,
@@ -72,63 +65,9 @@ pub(crate) fn answer(
     Ok(ExitCode::SUCCESS)
 }
 
-/// One line asks, one line answers.
-fn ask(socket: &Path, request: &Value) -> Result<String, Failure> {
-    let lacks = |what: &str, error: std::io::Error| {
-        let socket = socket.display();
-        let cure = "is a testbed or switch running that was started with this --socket?";
-        Failure::new(ENVIRONMENT, format!("{what} {socket}: {error}; {cure}"))
-    };
-    let mut stream = UnixStream::connect(socket).map_err(|e| lacks("cannot connect to", e))?;
-    let timeouts = stream
-        .set_read_timeout(Some(PATIENCE))
-        .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
-    timeouts.map_err(|error| lacks("cannot use", error))?;
-    let request = format!("{request}\n");
-    stream
-        .write_all(request.as_bytes())
-        .map_err(|error| lacks("cannot ask", error))?;
-    let mut line = String::new();
-    let mut reader = BufReader::new(stream.take(REPLY_MAX));
-    reader
-        .read_line(&mut line)
-        .map_err(|error| lacks("no answer from", error))?;
-    if !line.ends_with('\n') {
-        let cut = std::io::ErrorKind::UnexpectedEof.into();
-        return Err(lacks("the answer was cut off by", cut));
-    }
-    Ok(line)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::os::unix::net::UnixListener;
-
     use super::*;
-
-    /// Goal: one line goes to the socket and its answer comes back; nobody there is exit code 3.
-    #[test]
-    fn a_socket_is_asked() {
-        let folder = tempfile::tempdir().unwrap();
-        let socket = folder.path().join("socket");
-        let failure = ask(&socket, &json!({ "show": "ports" })).unwrap_err();
-        assert_eq!(failure.code, ENVIRONMENT, "{failure}");
-        let listener = UnixListener::bind(&socket).unwrap();
-        let server = std::thread::spawn(move || {
-            let (mut stream, _) = listener.accept().unwrap();
-            let mut line = String::new();
-            BufReader::new(stream.try_clone().unwrap())
-                .read_line(&mut line)
-                .unwrap();
-            stream
-                .write_all(b"{\"show\":\"ports\",\"rows\":[]}\n")
-                .unwrap();
-            line
-        });
-        let answer = ask(&socket, &json!({ "show": "ports" })).unwrap();
-        assert_eq!(answer, "{\"show\":\"ports\",\"rows\":[]}\n");
-        assert_eq!(server.join().unwrap(), "{\"show\":\"ports\"}\n");
-    }
 
     /// Goal: both forms of an answer are told apart.
     #[test]

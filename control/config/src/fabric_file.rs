@@ -11,7 +11,7 @@ mod files;
 mod hosts;
 mod plan;
 mod ports;
-mod raw;
+pub(crate) mod raw;
 mod subnets;
 mod switch_text;
 

@@ -18,6 +18,7 @@ pub mod in_force;
 pub mod monitor_file;
 pub mod pool;
 pub mod quantity;
+pub mod reference;
 pub mod request;
 pub mod scenario;
 pub mod switch_file;

@@ -6,6 +6,7 @@
 use std::path::Path;
 
 use detector::{LeafId, Link};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::choice::Workload;
@@ -45,20 +46,25 @@ pub enum Change {
 }
 
 /// A workload that begins later.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Traffic {
     /// Who sends to whom.
+    #[schemars(extend("x-example" = "pairs"))]
     pub workload: Workload,
     /// What each host sends to each peer.
+    #[schemars(extend("x-example" = "8MiB"))]
     pub bytes: Bytes,
     /// QPs per pair of hosts.
+    #[schemars(extend("x-default" = 1, "x-example" = 4))]
     #[serde(default = "one")]
     pub qps: u32,
     /// How often it runs.
+    #[schemars(extend("x-default" = 1, "x-example" = 3))]
     #[serde(default = "one")]
     pub iterations: u32,
     /// Whether its flows are announced, and so may be measured.
+    #[schemars(extend("x-default" = true, "x-example" = false))]
     #[serde(default = "yes")]
     pub announced: bool,
 }
@@ -101,27 +107,55 @@ pub struct SimLayer {
     pub until: Option<Time>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Raw {
+pub(crate) struct Raw {
+    /// Keys of a testbed's file; links are 100 Gbit/s and queues hold 10 MiB unless said.
     fabric: TestbedLayer,
+    /// Propagation delay of every link.
+    #[schemars(extend("x-default" = "500ns", "x-example" = "1us"))]
     propagation: Option<Time>,
+    /// Load of the uplinks, from which the rate of links between switches follows; in place of
+    /// `fabric.link_rate`.
+    #[schemars(extend("x-unless" = "none", "x-example" = 0.7))]
     load: Option<f64>,
+    /// Leaves that are simulated; traffic of others is left out.
+    #[schemars(extend("x-unless" = "all", "x-example" = ["leaf0", "leaf1"]))]
+    #[schemars(with = "Option<Vec<String>>")]
     slice: Option<Vec<LeafId>>,
+    /// Fabric time at which the run ends, finished or not.
+    #[schemars(extend("x-unless" = "when all flows have ended", "x-example" = "10ms"))]
     until: Option<Time>,
+    /// What changes, and when; any number of them.
     at: Vec<RawChange>,
 }
 
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-struct RawChange {
+pub(crate) struct RawChange {
+    /// When, in the fabric's time.
+    #[schemars(extend("x-example" = "2ms"))]
     time: Time,
+    /// Links get these faults, beside those that they have.
+    #[schemars(extend("x-example" = ["leaf3>spine5:drop=0.02"]))]
     fail: Option<FaultList>,
+    /// Links lose all their faults.
+    #[schemars(extend("x-example" = ["leaf3>spine5"]))]
     clear: Option<LinkList>,
+    /// Routing may not use links any more.
+    #[schemars(extend("x-example" = ["leaf3>spine5"]))]
     disable: Option<LinkList>,
+    /// Routing may use them again.
+    #[schemars(extend("x-example" = ["leaf3>spine5"]))]
     enable: Option<LinkList>,
+    /// Links go down.
+    #[schemars(extend("x-example" = ["leaf0-spine0"]))]
     down: Option<LinkList>,
+    /// Links come back.
+    #[schemars(extend("x-example" = ["leaf0-spine0"]))]
     up: Option<LinkList>,
+    /// Hosts begin another workload beside what they do.
+    #[schemars(extend("x-example" = {"workload": "pairs", "bytes": "8MiB", "announced": false}))]
     start: Option<Traffic>,
 }
 

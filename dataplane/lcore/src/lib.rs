@@ -28,6 +28,7 @@ pub mod shares;
 pub mod split;
 pub mod spread;
 pub mod taps;
+pub mod telemetry;
 pub mod testbed;
 pub mod trace;
 pub mod trunk;

@@ -25,6 +25,7 @@ use crate::links_up::LinkWord;
 use crate::machine::Cpus;
 use crate::report;
 use crate::service::Service;
+use crate::telemetry::{self, Named};
 use crate::trunk::TrunkCounters;
 use crate::worker::Worker;
 
@@ -81,6 +82,9 @@ pub fn run(
     } = build::build(&eal, &set, &placement, &trunks, &shared, &links)?;
     let control = start_control(&set, in_force, request, &shared, cpus)?;
     let metrics = start_metrics(&set, &shared, &ports, cpus)?;
+    let asked = set.switches.iter();
+    let asked = asked.map(|spec| Named::of(&spec.name, spec.port_names.clone(), &spec.config));
+    telemetry::register(&eal, asked.collect(), &shared)?;
     let _watches: Vec<_> = ports
         .iter()
         .enumerate()

@@ -20,6 +20,7 @@ use crate::failure::Failure;
 use crate::machine::{self, Cpus, POLL_LCORE};
 use crate::plan::Plan;
 use crate::report;
+use crate::telemetry::{self, Named};
 
 /// Buffers for what switches send themselves: opens, closes, link state.
 const MESSAGE_BUFFERS: u32 = 8191;
@@ -49,6 +50,11 @@ pub fn run(
     let eal = machine::start(eal_config).map_err(Failure::environment)?;
     let (shared, control) = start_control(&plan, &fabric, cpus)?;
     let metrics = start_metrics(&plan, &fabric, &shared, cpus)?;
+    let asked = fabric.switches.iter().map(|switch| {
+        let ports = port_names(&switch.config.ports);
+        Named::of(&switch.name, ports, &switch.config)
+    });
+    telemetry::register(&eal, asked.collect(), &shared)?;
     let running = start_loop(&eal, &plan, &fabric, shared.clone(), config.trace.is_some())?;
     tell(&DaemonLine::Ready {
         socket: config.socket.clone(),
@@ -118,11 +124,7 @@ fn start_control(
     shared.links = Arc::new(Links::new(link_places(fabric), 1));
     let config = ControlConfig {
         subject: Subject::testbed(plan.config).map_err(Failure::usage)?,
-        switches: fabric
-            .switches
-            .iter()
-            .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
-            .collect(),
+        switches: named(fabric),
         rules: plan.rules(),
         test: plan.test(),
         socket: plan.config.socket.clone(),
@@ -141,6 +143,14 @@ fn start_control(
     let control = Control::start(config, shared.clone(), move || cpus.pin_control())
         .map_err(|error| Failure::environment(error.to_string()))?;
     Ok((shared, control))
+}
+
+/// The switches and the names of their ports.
+fn named(fabric: &Fabric) -> Vec<(String, Vec<String>)> {
+    let switches = fabric.switches.iter();
+    switches
+        .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
+        .collect()
 }
 
 /// The links between switches; those of hosts have no faults.
@@ -172,11 +182,8 @@ fn start_metrics(
     let Some(listen) = plan.config.metrics else {
         return Ok(None);
     };
-    let switches = fabric.switches.iter();
     let source = Source {
-        switches: switches
-            .map(|switch| (switch.name.clone(), port_names(&switch.config.ports)))
-            .collect(),
+        switches: named(fabric),
         versions: vec![
             ("spraycheck".into(), env!("CARGO_PKG_VERSION").into()),
             ("dpdk".into(), dpdk::version()),

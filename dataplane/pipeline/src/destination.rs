@@ -134,6 +134,27 @@ impl Refused {
     }
 }
 
+/// The window that began last, as far as it is counted: what a person watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Counting<'a> {
+    /// Whether it still runs; its counts stay until another begins in its place.
+    pub is_open: bool,
+    /// Leaf that marks.
+    pub source: LeafId,
+    /// Its number at that leaf, 0 until a message has told it.
+    pub epoch: u32,
+    /// N, packets announced; 0 until an open has told it.
+    pub packets: u64,
+    /// Spines that the source leaf uses.
+    pub usable: SpineSet,
+    /// Spines whose path changed meanwhile.
+    pub disturbed: SpineSet,
+    /// What control has computed from N, in packets.
+    pub threshold: Option<u32>,
+    /// X_x so far, by spine.
+    pub counts: &'a [u32],
+}
+
 /// State of a destination leaf.
 pub struct Destination {
     spines: usize,
@@ -153,6 +174,8 @@ pub struct Destination {
     /// Paths found below their threshold, by source leaf.
     failed_paths: Vec<SpineSet>,
     report: Box<WindowReport>,
+    /// Row and colour of the window that began last.
+    latest: (usize, usize),
     sweep: usize,
     /// The row that is looked at next when one is to be given up.
     hand: usize,
@@ -218,6 +241,7 @@ impl Destination {
                 first_marked_at: Nanos(0),
                 ended_at: Nanos(0),
             }),
+            latest: (0, 0),
             sweep: 0,
             is_paper: config.is_paper,
             count_mask: count_mask(config),
@@ -238,6 +262,25 @@ impl Destination {
     /// The failed-paths bitmap: spines below their threshold, by source leaf.
     pub fn failed_paths(&self) -> &[SpineSet] {
         &self.failed_paths
+    }
+
+    /// The window that began last; `None` before the first one, and when its row has gone to
+    /// another flow.
+    pub fn counting(&self) -> Option<Counting<'_>> {
+        let (index, colour) = self.latest;
+        let row = self.rows.get(index)?;
+        let window = row.windows.get(colour)?;
+        let base = self.base(index, colour);
+        (window.phase != Phase::Empty).then(|| Counting {
+            is_open: window.phase == Phase::Running,
+            source: row.source,
+            epoch: window.name.map_or(0, |name| name.epoch),
+            packets: window.packets,
+            usable: window.usable,
+            disturbed: window.disturbed,
+            threshold: window.threshold,
+            counts: &self.counts[base..base + self.spines],
+        })
     }
 
     #[cold]
@@ -302,6 +345,7 @@ impl Destination {
             self.down
         };
         self.rows[row].windows[colour] = Window::begun(Phase::Running, now, disturbed);
+        self.latest = (row, colour);
     }
 
     /// Whether `row` is still that of the flow it had in `generation`.

@@ -8,7 +8,7 @@ use packet::MacAddr;
 use crate::change::host_ports;
 use crate::config::{Peer, PortConfig, PortKind, Role, SwitchConfig};
 use crate::counters::{Counters, Note, PortCounters};
-use crate::destination::Destination;
+use crate::destination::{Counting, Destination};
 use crate::exit::Exit;
 use crate::gateway::{self, Gateway};
 use crate::known::Known;
@@ -534,6 +534,14 @@ impl<T: Token> Switch<T> {
         match &self.state {
             State::Leaf(leaf) => leaf.destination.failed_paths(),
             State::Spine(_) => &[],
+        }
+    }
+
+    /// The window that a leaf began last to count; none of a spine.
+    pub fn counting(&self) -> Option<Counting<'_>> {
+        match &self.state {
+            State::Leaf(leaf) => leaf.destination.counting(),
+            State::Spine(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use packet::message::DEFAULT_PORT;
 use pipeline::{PortConfig, PortKind, QueueConfig};
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{classes, raw, windows};
@@ -14,7 +15,7 @@ use crate::quantity::{Bytes, Time, text};
 const HEADROOM_BYTES: u64 = 128;
 
 /// Where packet memory comes from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Memory {
     /// Hugepages if enough are free, ordinary pages otherwise.
@@ -26,7 +27,7 @@ pub enum Memory {
 }
 
 /// What the lcore does while there is nothing to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Idle {
     /// Poll on: the shortest delay, and a whole CPU.

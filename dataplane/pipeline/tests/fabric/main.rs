@@ -322,8 +322,16 @@ fn the_threshold_of_control_sets_the_failed_paths_bitmap() {
     for n in 0..400 {
         net.send(0, data(0, 1, 7, 100 + n));
         net.run(1_000, &mut link);
+        if n == 199 {
+            let counting = net.switches[1].counting().expect("a window is counted");
+            let counted: u32 = counting.counts.iter().sum();
+            assert!((180..=200).contains(&counted), "{counting:?}");
+            assert!(counting.is_open && counting.threshold == Some(95) && counting.packets == 400);
+        }
     }
     net.run(100_000, &mut link);
+    let ended = net.switches[1].counting().map(|counting| counting.is_open);
+    assert_eq!(ended, Some(false), "its counts stay until the next window");
     let window = net.take_windows(1)[0];
     assert_eq!(
         (window.threshold, window.failed),
