@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::namespaces::missing;
-use crate::run::{binary, root};
+use crate::run::{binary, root, spraycheck};
 
 /// Until the first packet crosses.
 const START: Duration = Duration::from_secs(60);
@@ -141,6 +141,7 @@ fn ping_and_iperf3_cross_a_fabric_of_four_processes() {
     } else {
         println!("skipped in part: TCP needs `iperf3` (Debian package iperf3)");
     }
+    changes_lose_nothing(&fabric);
     let status = fabric.done(&["status"]);
     for name in ["leaf0", "leaf1", "spine0", "spine1"] {
         assert!(status.contains(&format!("{name} runs: ")), "{status}");
@@ -156,6 +157,58 @@ fn ping_and_iperf3_cross_a_fabric_of_four_processes() {
         assert_eq!(counters["conservation_ok"], true, "{name}: {counters}");
         let sent = counters["counters"]["tx"].as_u64().expect("a count");
         assert!(sent >= 20, "{name}: pings over two spines: {counters}");
+    }
+}
+
+/// Links, spray, measuring and routes of a leaf change, and its file is read again, while pings of both IP
+/// versions cross it: none is lost.
+fn changes_lose_nothing(fabric: &Fabric) {
+    let mut pings = ["-4", "-6"].map(|version| {
+        Command::new(root().join("scripts/netns-fabric"))
+            .env("SPRAYCHECK", binary("spraycheck"))
+            .args(["--name", &fabric.name, "--dir"])
+            .arg(fabric.folder.path().join("run"))
+            .args([
+                "exec", "h0.0", "ping", version, "-q", "-i", "0.02", "-c", "200", "-W", "5", "h1.0",
+            ])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the script runs")
+    });
+    let socket = fabric.folder.path().join("run/leaf0.sock");
+    let socket = socket.display().to_string();
+    for change in [
+        &["link", "leaf0>spine1", "off"][..],
+        &["spray", "random"],
+        &["measurement", "evidence=hop-counts"],
+        &["route", "10.77.200.0/24", "leaf1"],
+        &["link", "leaf0>spine1", "on"],
+        &["link", "leaf0>spine0", "off"],
+        &["measurement", "off"],
+        &["reload"],
+        &["link", "leaf0>spine0", "on"],
+    ] {
+        let done = spraycheck(&[&["set"], change, &["--socket", &socket]].concat());
+        assert_eq!(done.status, 0, "{change:?}: {}{}", done.stdout, done.stderr);
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let show = spraycheck(&["show", "links", "--socket", &socket]);
+    assert_eq!(show.status, 0, "{}", show.stderr);
+    for ping in &mut pings {
+        assert!(
+            matches!(ping.try_wait(), Ok(None)),
+            "it pings for as long as there are changes"
+        );
+    }
+    for ping in pings {
+        let output = ping.wait_with_output().expect("it ends");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            text.contains("200 received, 0% packet loss"),
+            "{text}{}",
+            fabric.logs()
+        );
     }
 }
 

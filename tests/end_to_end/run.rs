@@ -49,7 +49,7 @@ pub(crate) fn spraycheck(arguments: &[&str]) -> Done {
     Started::new(arguments).wait()
 }
 
-/// A command that runs beside the test.
+/// A command that runs beside the test, and never beyond it.
 pub(crate) struct Started {
     child: Child,
     what: String,
@@ -78,29 +78,36 @@ impl Started {
     }
 
     /// Waits for its end.
-    pub(crate) fn wait(self) -> Done {
-        wait(self.child, &self.what)
+    pub(crate) fn wait(mut self) -> Done {
+        let out = read_all(self.child.stdout.take().expect("piped"));
+        let err = read_all(self.child.stderr.take().expect("piped"));
+        let started = Instant::now();
+        let status = loop {
+            if let Some(status) = self.child.try_wait().expect("the child is ours") {
+                break status;
+            }
+            let what = &self.what;
+            assert!(
+                started.elapsed() <= LIMIT,
+                "{what} did not end within {LIMIT:?}"
+            );
+            std::thread::sleep(Duration::from_millis(10));
+        };
+        Done {
+            status: status.code().unwrap_or(-1),
+            stdout: out.join().expect("reader").expect("UTF-8"),
+            stderr: err.join().expect("reader").expect("UTF-8"),
+        }
     }
 }
 
-fn wait(mut child: Child, what: &str) -> Done {
-    let out = read_all(child.stdout.take().expect("piped"));
-    let err = read_all(child.stderr.take().expect("piped"));
-    let started = Instant::now();
-    let status = loop {
-        if let Some(status) = child.try_wait().expect("the child is ours") {
-            break status;
+impl Drop for Started {
+    /// A test that has failed leaves nothing behind: with the command its daemon ends.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
         }
-        if started.elapsed() > LIMIT {
-            child.kill().expect("the child is ours");
-            panic!("{what} did not end within {LIMIT:?}");
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    };
-    Done {
-        status: status.code().unwrap_or(-1),
-        stdout: out.join().expect("reader").expect("UTF-8"),
-        stderr: err.join().expect("reader").expect("UTF-8"),
     }
 }
 

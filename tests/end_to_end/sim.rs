@@ -116,3 +116,30 @@ fn shards_make_the_whole() {
         missed.stderr
     );
 }
+
+/// Goal: an experiment on the data plane tells the same paths apart as in the simulator, at the s that the
+/// simulator has fixed, and its trials spread over shards like any.
+#[test]
+fn the_data_plane_stands_beside_the_simulator() {
+    let done = spraycheck(&[
+        "sim", "testbed", "--quick", "--spines", "4", "--drops", "0.02", "--jobs", "1", "--json",
+        "-",
+    ]);
+    let answer = done.json();
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    let rows = answer["rows"].as_array().expect("rows");
+    let on = |name: &str| {
+        let rows: Vec<_> = rows.iter().filter(|row| row["on"] == name).collect();
+        assert_eq!(rows.len(), 2, "{name}: the paper's way and ours");
+        rows
+    };
+    for (here, there) in on("data plane").into_iter().zip(on("simulator")) {
+        assert_eq!(here["s"], there["s"], "{here}");
+        assert_eq!(here["paths"], there["paths"], "{here}");
+        assert_eq!(
+            (&here["fpr"], &here["fnr"]),
+            (&there["fpr"], &there["fnr"]),
+            "{here}"
+        );
+    }
+}

@@ -116,14 +116,8 @@ fn spines(state: &State) -> Vec<Value> {
 
 /// Source leaves whose path over `spine` to `dst` the data plane holds for failed.
 fn below(state: &State, dst: LeafId, spine: SpineId) -> Vec<String> {
-    let name = dst.to_string();
     let failed = state.failed_paths.iter().filter(|&&(switch, _, over)| {
-        over == usize::from(spine.0)
-            && state
-                .config
-                .switches
-                .get(switch)
-                .is_some_and(|(own, _)| *own == name)
+        over == usize::from(spine.0) && state.config.subject.leaf(switch) == Some(dst)
     });
     failed
         .map(|(_, source, _)| format!("leaf{source}"))

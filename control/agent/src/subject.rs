@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use config::{ConfigError, Edit, Fabric, InForce, TestbedConfig, TestbedFile};
-use detector::Rules;
+use detector::{LeafId, Rules};
 use pipeline::{Role, SwitchConfig};
 
 use crate::core::Test;
@@ -182,6 +182,14 @@ impl Subject {
                 .map(|spec| &spec.config)
                 .collect(),
             Subject::Testbed(testbed) => testbed.switches.iter().collect(),
+        }
+    }
+
+    /// Which leaf a switch is, whatever its name.
+    pub(crate) fn leaf(&self, switch: usize) -> Option<LeafId> {
+        match self.configs().get(switch)?.role {
+            Role::Leaf(leaf) => Some(LeafId(leaf.0)),
+            Role::Spine(_) => None,
         }
     }
 

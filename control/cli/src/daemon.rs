@@ -2,7 +2,7 @@
 //!
 //! The daemon runs in a process group of its own, so that a Ctrl-C reaches it once, from here: it
 //! then ends with what it has found so far. A second signal, or a daemon that does not end, kills
-//! it. If this command is killed itself, the daemon ends at its next line: nobody reads it.
+//! it. If this command is killed itself, the daemon is told to end by the kernel.
 
 use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -23,6 +23,9 @@ use crate::log;
 use crate::progress::Progress;
 
 const NAME: &str = "spraycheckd";
+/// What is said of an answer to a testbed's request that is none.
+pub(crate) const NO_RESULT: &str = "spraycheckd answered something else than a testbed's result; is it of the same \
+                                    version?";
 /// How long a daemon may take to end once it was told to, or has said its last line.
 const GRACE: Duration = Duration::from_secs(10);
 /// How often signals and deadlines are looked at.
@@ -34,6 +37,20 @@ pub(crate) fn run(
     command: &str,
     request: &impl Serialize,
     limit: Option<Duration>,
+) -> Result<DaemonLine, Failure> {
+    run_with(command, request, limit, Progress::new())
+}
+
+/// The same where somebody else shows how far all is; the request has its own limit.
+pub(crate) fn run_quietly(command: &str, request: &impl Serialize) -> Result<DaemonLine, Failure> {
+    run_with(command, request, None, Progress::silent())
+}
+
+fn run_with(
+    command: &str,
+    request: &impl Serialize,
+    limit: Option<Duration>,
+    progress: Progress,
 ) -> Result<DaemonLine, Failure> {
     let path = find()?;
     let request = serde_json::to_string(request)
@@ -69,7 +86,7 @@ pub(crate) fn run(
         deadline: limit.map(|limit| Instant::now() + limit),
     };
     let answer = match lines {
-        Some(lines) => running.listen(&lines, &mut signals),
+        Some(lines) => running.listen(&lines, &mut signals, progress),
         None => Err(Failure::new(NO, format!("{NAME} has no standard output"))),
     };
     // The daemon has ended, and with it its lines.
@@ -152,8 +169,8 @@ impl Running {
         &mut self,
         lines: &Receiver<String>,
         signals: &mut Signals,
+        mut progress: Progress,
     ) -> Result<DaemonLine, Failure> {
-        let mut progress = Progress::new();
         let mut answer = None;
         let mut is_told = false;
         loop {

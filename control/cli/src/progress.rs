@@ -11,6 +11,7 @@ const COLUMNS: usize = 79;
 
 /// Shows progress until it is dropped.
 pub(crate) struct Progress {
+    is_silent: bool,
     is_terminal: bool,
     is_line_open: bool,
     shown: Option<(Instant, f64)>,
@@ -19,14 +20,26 @@ pub(crate) struct Progress {
 impl Progress {
     pub(crate) fn new() -> Progress {
         Progress {
+            is_silent: false,
             is_terminal: std::io::stderr().is_terminal(),
             is_line_open: false,
             shown: None,
         }
     }
 
+    /// Shows nothing: somebody else does.
+    pub(crate) fn silent() -> Progress {
+        Progress {
+            is_silent: true,
+            ..Progress::new()
+        }
+    }
+
     /// The run is at `percent` and does what `text` says.
     pub(crate) fn show(&mut self, percent: f64, text: &str) {
+        if self.is_silent {
+            return;
+        }
         // Off a terminal a line every tenth, or every five seconds, is enough for a log.
         let is_due = self.shown.is_none_or(|(at, shown)| {
             percent >= shown + 10.0 || at.elapsed() >= Duration::from_secs(5)
@@ -46,6 +59,9 @@ impl Progress {
 
     /// Prints a line that stays.
     pub(crate) fn say(&mut self, line: &str) {
+        if self.is_silent {
+            return;
+        }
         self.clear();
         log::say(line);
     }

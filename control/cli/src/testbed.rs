@@ -25,9 +25,7 @@ pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
     };
     let answer = daemon::run("testbed", &request, Some(limit))?;
     let DaemonLine::Result(result) = answer else {
-        let message = "spraycheckd answered something else than a testbed's result; is it of the \
-                       same version?";
-        return Err(Failure::new(NO, message));
+        return Err(Failure::new(NO, daemon::NO_RESULT));
     };
     if let Some(path) = &args.json {
         output::write_json(path, &result)?;

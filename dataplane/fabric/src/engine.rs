@@ -510,7 +510,9 @@ impl Engine {
             return (now_ns >= done_at + self.settle_ns).then_some(Ending::Done);
         }
         let sent = self.stations.iter().map(Station::sent_for_work).sum();
-        if sent != self.sent_before {
+        // A pause of a trace is long as its next flow says.
+        let is_due = self.stations.iter().any(Station::starts_later);
+        if is_due || sent != self.sent_before {
             self.sent_before = sent;
             self.busy_ns = now_ns;
         }
@@ -530,5 +532,39 @@ impl Clock {
             0 => self.pipeline_ns += ns,
             _ => self.endpoint_ns += ns,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use config::{Bytes, SimConfig, TestbedConfig, Workload};
+
+    use super::*;
+
+    /// Goal: a run whose hosts have work, and send nothing for ten seconds, ends and says so; a frame of a
+    /// host puts that off.
+    #[test]
+    fn a_run_without_progress_ends() {
+        let base = TestbedConfig::resolve(None, SimConfig::base()).expect("the defaults are right");
+        let mut engine = Engine::new(&SimConfig::of(TestbedConfig {
+            leaves: 2,
+            spines: 2,
+            workload: Workload::Pairs,
+            bytes: Bytes::new(16 << 20),
+            ..base
+        }))
+        .expect("it can be built");
+        assert!(engine.run_hops(1_000), "there is more to do");
+        assert_eq!(engine.ending(), None);
+        let stopped_at = engine.now_ns;
+        // From here on time goes on alone, as if no switch and no host did anything any more.
+        engine.now_ns = stopped_at + STUCK_NS - 1;
+        assert_eq!(engine.ending(), None);
+        engine.now_ns = stopped_at + STUCK_NS;
+        assert_eq!(engine.ending(), Some(Ending::Stuck));
+        engine.now_ns = stopped_at;
+        assert!(engine.run_hops(1_000), "there is more to do");
+        engine.now_ns = stopped_at + STUCK_NS;
+        assert_eq!(engine.ending(), None, "a host has sent since");
     }
 }

@@ -12,10 +12,13 @@ mod edges;
 mod normality;
 mod row;
 mod table1;
+mod testbed;
 mod trial;
 mod two_faults;
 mod versus;
 
+use agent::result::TestbedResult;
+use config::TestbedConfig;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -69,6 +72,8 @@ pub struct Cell {
 pub(crate) enum Kind {
     /// Compares the counts of a leaf pair's paths.
     Paths(trial::Setup),
+    /// The same on the data plane, which somebody else runs.
+    DataPlane(trial::Setup),
     /// Runs the same flows with and without measuring.
     Cost(trial::Setup),
     /// Names two bad links of a whole fabric.
@@ -113,8 +118,32 @@ pub fn works(cells: &[Cell], first_seed: u64) -> Vec<Work> {
 }
 
 impl Cell {
+    /// The fabric that the data plane is to run as this trial; `None` if [`Cell::trial`] makes it.
+    ///
+    /// # Errors
+    /// When there is no such fabric.
+    pub fn on_data_plane(&self, work: Work) -> Result<Option<TestbedConfig>, SimError> {
+        match &self.kind {
+            Kind::DataPlane(setup) if !work.is_calibration => {
+                testbed::config(setup, work.seed).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The trial that the data plane has made; `None` if it was ended early.
+    ///
+    /// # Panics
+    /// When packets are unaccounted for.
+    pub fn read(&self, result: &TestbedResult) -> Option<Trial> {
+        match &self.kind {
+            Kind::DataPlane(setup) => testbed::read(setup, result),
+            _ => None,
+        }
+    }
+
     /// Makes one trial. `watch` is asked now and then whether to stop; a trial that was stopped is
-    /// `None`.
+    /// `None`, and one for the data plane ([`Cell::on_data_plane`]).
     ///
     /// # Errors
     /// When the setting cannot be simulated.
@@ -125,7 +154,11 @@ impl Cell {
     ) -> Result<Option<Trial>, SimError> {
         let seed = work.seed;
         match &self.kind {
-            Kind::Paths(setup) => setup.run(seed, work.is_calibration, watch),
+            Kind::DataPlane(_) if !work.is_calibration => Ok(None),
+            // The sensitivity of the data plane's rows is fixed in the simulator.
+            Kind::Paths(setup) | Kind::DataPlane(setup) => {
+                setup.run(seed, work.is_calibration, watch)
+            }
             Kind::Cost(setup) => cost::run(setup, seed, watch),
             Kind::Two(two) => two.run(seed, watch),
             Kind::Edge(edge) => edge.run(seed, watch),
@@ -154,9 +187,10 @@ mod tests {
             let cells = experiment.cells(&settings);
             assert!(!cells.is_empty(), "{}", experiment.name);
             // The first two cells stand for all: this is a unit test.
-            let cells = &cells[..cells.len().min(2)];
+            let made_here = |cell: &&Cell| !matches!(cell.kind, Kind::DataPlane(_));
+            let cells: Vec<Cell> = cells.iter().filter(made_here).take(2).cloned().collect();
             let run = || -> Vec<(usize, Trial)> {
-                let works = works(cells, 5).into_iter().enumerate();
+                let works = works(&cells, 5).into_iter().enumerate();
                 works
                     .map(|(index, work)| {
                         let trial = cells[work.cell].trial(work, &mut |_| None);
@@ -166,10 +200,10 @@ mod tests {
             };
             let (first, second) = (run(), run());
             let text = |trials: &[(usize, Trial)]| {
-                serde_json::to_string(&rows(cells, 5, trials)).expect("it is JSON")
+                serde_json::to_string(&rows(&cells, 5, trials)).expect("it is JSON")
             };
             assert_eq!(text(&first), text(&second), "{}", experiment.name);
-            for row in rows(cells, 5, &first) {
+            for row in rows(&cells, 5, &first) {
                 let wanted = if experiment.name == "table1" { 1 } else { 2 };
                 assert_eq!(row.trials, wanted, "{}: {row:?}", experiment.name);
                 assert!(!row.measured.is_empty() && row.value.is_finite(), "{row:?}");

@@ -228,6 +228,12 @@ impl Station {
             .saturating_sub(self.host.counters().background_sent)
     }
 
+    /// Whether a flow of it is still to start, when its time has come.
+    pub(crate) fn starts_later(&self) -> bool {
+        let mut tasks = self.tasks.iter();
+        tasks.any(|task| task.script.next_start().is_some())
+    }
+
     /// Whether all its tasks are done.
     pub(crate) fn is_done(&self) -> bool {
         self.tasks.iter().all(|task| task.script.is_done())

@@ -287,3 +287,22 @@ fn the_sequential_test_raises_an_alarm() {
     assert_eq!(result.measurement.test, "sequential");
     assert!(result.measurement.alarms > 0);
 }
+
+/// Goal: a trace whose next flow is 15 s away is not given up.
+#[test]
+fn a_trace_may_pause() {
+    let mut config = testbed(2, 2, Workload::Trace);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("flows.csv");
+    let flows =
+        "start,source,destination,bytes\n0,h0.0,h1.0,1048576\n15000000000,h1.0,h0.0,1048576\n";
+    std::fs::write(&path, flows).expect("a file");
+    config.flows = Some(path);
+    let result = run(&SimConfig::of(config));
+    assert_eq!(result.flows.completed, 2);
+    assert!(
+        !result.partial && result.fabric_ms > 15_000,
+        "{} ms",
+        result.fabric_ms
+    );
+}

@@ -23,6 +23,11 @@ fn main() -> ExitCode {
             tracing::warn!("signal {signal} will not end the run cleanly: {error}");
         }
     }
+    // Whoever reads the lines is gone with a command that was killed; a switch would poll on for ever.
+    let mine = Some(rustix::process::Signal::TERM);
+    if let Err(error) = rustix::process::set_parent_process_death_signal(mine) {
+        tracing::warn!("this will not end with the command that has started it: {error}");
+    }
     match run(&cpus, &stop) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

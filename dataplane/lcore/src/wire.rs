@@ -48,15 +48,16 @@ impl Wire {
     /// When DPDK has no memory for the ring.
     pub fn new(eal: &Eal, name: &str, faults: &[Fault], seed: u64) -> Result<Wire, Error> {
         let (sender, receiver) = dpdk::ring(eal, name, RING_PACKETS, None)?;
-        let held = if faults.is_empty() { 0 } else { HELD_MAX };
         Ok(Wire {
             sender,
             receiver,
             inside: 0,
             faults: LinkFaults::new(faults, seed),
             is_faulty: !faults.is_empty(),
-            delayed: VecDeque::with_capacity(held),
-            damaged: VecDeque::with_capacity(held),
+            // A link may get its faults later, when nothing is allocated; what is not used costs
+            // addresses alone.
+            delayed: VecDeque::with_capacity(HELD_MAX),
+            damaged: VecDeque::with_capacity(HELD_MAX),
             sent: 0,
             received: 0,
             lost: 0,

@@ -244,3 +244,33 @@ fn a_reload_is_all_or_nothing() {
     );
     assert!(state.pending.voids(0) && state.pending.voids(1));
 }
+
+/// Goal: what the data plane holds for failed is shown at the leaf that holds it, whatever the leaf's name.
+#[test]
+fn a_leaf_of_any_name_is_found_by_its_role() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("leaf0.toml");
+    let mut state = state(folder.path());
+    std::fs::write(
+        &path,
+        LEAF.replace(r#"name = "leaf0""#, r#"name = "rack7""#),
+    )
+    .unwrap();
+    state.config.subject = Subject::Switches {
+        in_force: Box::new(InForce::read(&[path]).unwrap()),
+        part_of: |config, _, _| config.clone(),
+    };
+    assert_eq!(state.config.subject.names(), ["rack7"]);
+    let body = Body::Window(window(1));
+    let report = FromSwitch { switch: 0, body };
+    state.shared.seam.reports.push(report).unwrap();
+    state.round();
+    state.failed_paths = vec![(0, 1, 1)];
+    let rows = crate::show::rows(&mut state, "spines").expect("it is known");
+    let from = |via: &str| {
+        let row = rows.iter().find(|row| row["via"] == via).expect("a row");
+        row["below_threshold_from"].clone()
+    };
+    assert_eq!(from("spine0"), serde_json::json!([]));
+    assert_eq!(from("spine1"), serde_json::json!(["leaf1"]));
+}

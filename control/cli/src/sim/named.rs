@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 use std::sync::atomic::Ordering;
 
+use agent::result::DaemonLine;
+use config::{TestbedConfig, TestbedRequest};
 use fabric::experiment::{Cell, EXPERIMENTS, Experiment, Row, Rows, Settings, Trial, rows, works};
 use fabric::sweep;
 use serde::{Deserialize, Serialize};
@@ -13,7 +15,7 @@ use super::watch::{Seen, Watch};
 use super::{csv, plot};
 use crate::args::SimArgs;
 use crate::failure::{Failure, NO, USAGE};
-use crate::{output, table};
+use crate::{daemon, output, table};
 
 /// The JSON of an experiment.
 #[derive(Serialize)]
@@ -96,17 +98,23 @@ pub(super) fn run(args: &SimArgs, name: &str) -> Result<ExitCode, Failure> {
     let trials = watch.show_while(|| {
         sweep::run_all(args.jobs(), mine.len(), &watch.stop, |index| {
             let work = works[mine[index]];
+            let cell = &cells[work.cell];
             let mut seen = Seen::default();
-            let trial = cells[work.cell].trial(work, &mut |status| watch.look(&mut seen, status));
-            if let Ok(Some(trial)) = &trial {
+            let trial = match cell.on_data_plane(work).map_err(wrong)? {
+                Some(config) => on_data_plane(cell, config)?,
+                None => cell
+                    .trial(work, &mut |status| watch.look(&mut seen, status))
+                    .map_err(wrong)?,
+            };
+            if let Some(trial) = &trial {
                 watch.ended(&seen, trial.hops);
             }
-            trial
+            Ok::<_, Failure>(trial)
         })
     });
     let mut done = Vec::new();
     for (&number, trial) in mine.iter().zip(trials) {
-        if let Some(trial) = trial.transpose().map_err(wrong)?.flatten() {
+        if let Some(trial) = trial.transpose()?.flatten() {
             done.push((number, trial));
         }
     }
@@ -131,6 +139,18 @@ pub(super) fn run(args: &SimArgs, name: &str) -> Result<ExitCode, Failure> {
     };
     output::write_json(path, &shard)?;
     Ok(ExitCode::from(if partial { NO } else { 0 }))
+}
+
+/// A trial that the data plane makes.
+fn on_data_plane(cell: &Cell, config: TestbedConfig) -> Result<Option<Trial>, Failure> {
+    let request = TestbedRequest {
+        config,
+        eal: Vec::new(),
+    };
+    match daemon::run_quietly("testbed", &request)? {
+        DaemonLine::Result(result) => Ok(cell.read(&result)),
+        _ => Err(Failure::new(NO, daemon::NO_RESULT)),
+    }
 }
 
 fn settings(args: &SimArgs) -> Result<Settings, Failure> {

@@ -244,29 +244,59 @@ impl Setup {
 
     /// Adds up all windows of each pair of leaves.
     fn read(&self, engine: &Engine, trial: &mut Trial) {
-        let mut sums: BTreeMap<(LeafId, LeafId, SpineId), (f64, f64)> = BTreeMap::new();
+        let mut paths = Paths::default();
         for verdict in engine.core().verdicts() {
             let window = &verdict.window;
-            trial.congestion += window.congestion_dropped.iter().sum::<u64>();
             for (place, (&spine, &count)) in window.usable.iter().zip(&window.counts).enumerate() {
-                let sent = match (self.evidence, &window.sent) {
-                    (Evidence::ReceiveOnly, _) | (_, None) => None,
-                    (_, Some(sent)) => {
-                        Some(sent[place].saturating_sub(window.congestion_dropped[place]))
-                    }
-                };
-                let expected = sent.map_or(verdict.lambda, |sent| sent as f64);
-                let sum = sums.entry((window.src, window.dst, spine)).or_default();
-                sum.0 += expected;
-                sum.1 += count as f64;
+                let sent = window.sent.as_ref().map(|sent| sent[place]);
+                paths.add(
+                    self,
+                    (window.src, spine, window.dst),
+                    (verdict.lambda, sent, window.congestion_dropped[place]),
+                    count,
+                );
             }
         }
-        for ((src, _, spine), (expected, count)) in sums {
+        paths.tell(self, trial);
+    }
+}
+
+/// What the paths of a run were expected to bring, and brought, over all windows.
+#[derive(Default)]
+pub(super) struct Paths {
+    sums: BTreeMap<(LeafId, SpineId, LeafId), (f64, f64)>,
+    congestion: u64,
+}
+
+impl Paths {
+    /// A path's part of a window: lambda, what was sent over it if that is known, what own queues have
+    /// dropped of it; and its count.
+    pub(super) fn add(
+        &mut self,
+        setup: &Setup,
+        path: (LeafId, SpineId, LeafId),
+        (lambda, sent, dropped): (f64, Option<u64>, u64),
+        count: u64,
+    ) {
+        let expected = match (setup.evidence, sent) {
+            (Evidence::ReceiveOnly, _) | (_, None) => lambda,
+            (_, Some(sent)) => sent.saturating_sub(dropped) as f64,
+        };
+        let sum = self.sums.entry(path).or_default();
+        sum.0 += expected;
+        sum.1 += count as f64;
+        self.congestion += dropped;
+    }
+
+    /// Deficits of healthy and of failed paths.
+    pub(super) fn tell(self, setup: &Setup, trial: &mut Trial) {
+        trial.congestion += self.congestion;
+        for ((src, spine, _), (expected, count)) in self.sums {
             if expected <= 0.0 {
                 continue;
             }
             let deficit = (expected - count) / expected.sqrt();
-            let is_bad = src.0 == self.bad_leaf() && spine.0 < self.faults && self.drop > 0.0;
+            let is_bad = src.0 == setup.bad_leaf() && spine.0 < setup.faults && setup.drop > 0.0;
             match is_bad {
                 true => {
                     trial.failed.push(deficit);
