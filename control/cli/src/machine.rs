@@ -144,6 +144,12 @@ impl Machine {
         })
     }
 
+    /// The NIC of an interface; `None` if it is of none on the PCI bus.
+    pub(crate) fn nic_of(&self, interface: &str) -> Option<Nic> {
+        let address = self.link_name(&format!("sys/class/net/{interface}/device"))?;
+        self.nic(&address)
+    }
+
     /// The value of a line `KEY: VALUE` of a file.
     pub(crate) fn field(&self, path: &str, key: &str) -> Option<String> {
         let text = self.text(path)?;

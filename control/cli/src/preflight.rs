@@ -24,6 +24,9 @@ pub(crate) fn check(set: &SwitchSet) -> Result<(), Failure> {
     for address in &needs.pci {
         pci(&machine, address).map_err(failure)?;
     }
+    for interface in &needs.nics {
+        shared(&machine, interface).map_err(failure)?;
+    }
     for (name, device) in &needs.interfaces {
         interface(&machine, name, device).map_err(failure)?;
     }
@@ -91,6 +94,35 @@ pub(crate) fn pci(machine: &Machine, address: &str) -> Result<Nic, Lack> {
         }
     }
     Ok(nic)
+}
+
+/// A NIC by its interface: there, and with a driver that stays while DPDK works beside it.
+pub(crate) fn shared(machine: &Machine, interface: &str) -> Result<Nic, Lack> {
+    if !machine.is_there(&format!("sys/class/net/{interface}")) {
+        return Err((
+            format!("there is no interface {interface}"),
+            "see `ip link`, start in the network namespace that has it (ip netns exec), or mend the \
+             port's device"
+                .into(),
+        ));
+    }
+    let Some(nic) = machine.nic_of(interface) else {
+        return Err((
+            format!("interface {interface} is of no NIC on the PCI bus"),
+            format!("net_af_packet0,iface={interface} takes any interface, slowly"),
+        ));
+    };
+    let driver = nic.driver.as_deref().unwrap_or_default();
+    if SHARING_DRIVERS.contains(&driver) {
+        return Ok(nic);
+    }
+    Err((
+        format!("interface {interface} is driven by {driver}, beside which DPDK cannot work"),
+        format!(
+            "bind the NIC (scripts/bind-ports {0}) and write device = \"{0}\"",
+            nic.address
+        ),
+    ))
 }
 
 /// An interface of the kernel that a virtual device is on: there, and up.

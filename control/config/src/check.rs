@@ -41,12 +41,14 @@ pub fn eal_args(spec: &SwitchSpec) -> Vec<String> {
     }
     if !devices
         .iter()
-        .any(|device| matches!(device, Device::Pci(_)))
+        .any(|device| matches!(device, Device::Pci(_) | Device::Interface(_)))
     {
         arguments.push("--no-pci".to_owned());
     }
     arguments.extend(devices.iter().map(|device| match device {
         Device::Pci(pci) => format!("--allow={pci}"),
+        // Its address is known where the interface is.
+        Device::Interface(interface) => format!("--allow={interface}"),
         Device::Vdev(vdev) => format!("--vdev={vdev}"),
     }));
     arguments.extend(spec.eal.arguments.iter().cloned());

@@ -1,5 +1,6 @@
 //! From checked switches to workers: pools, devices, rings, and one instance of each switch per lcore.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use agent::control::Shared;
@@ -134,6 +135,18 @@ pub fn link_places(set: &SwitchSet, placement: &Placement) -> Vec<Place> {
     places
 }
 
+/// A device as DPDK is told of it, on this machine.
+///
+/// # Errors
+/// Where its interface is of no NIC.
+pub fn on_bus(device: &config::Device) -> Result<config::Device, Failure> {
+    device.on_bus(Path::new("/")).map_err(|interface| {
+        Failure::environment(format!(
+            "there is no NIC on the PCI bus whose interface is {interface}; see `spraycheck doctor`"
+        ))
+    })
+}
+
 /// Makes and starts everything.
 ///
 /// # Errors
@@ -149,7 +162,7 @@ pub fn build(
     let lcores = placement.cpus.len();
     let mut taken = Vec::new();
     for device in &set.devices {
-        let port = Port::by_name(eal, device.device.name())?;
+        let port = Port::by_name(eal, on_bus(&device.device)?.name())?;
         let able = port.capabilities()?;
         taken.push((port, able));
     }

@@ -61,7 +61,7 @@ pub fn run(
         tracing::warn!("{warning}");
     }
     let lcores = placement.cpus.len();
-    let eal = Eal::init(eal_config(&set, &placement, cpus, request.eal.clone()))?;
+    let eal = Eal::init(eal_config(&set, &placement, cpus, request.eal.clone())?)?;
     let trunks: Arc<Vec<TrunkCounters>> = Arc::new(
         set.devices
             .iter()
@@ -218,17 +218,17 @@ fn eal_config(
     placement: &Placement,
     cpus: &Cpus,
     extra: Vec<String>,
-) -> EalConfig {
+) -> Result<EalConfig, Failure> {
     let mib = (set.eal.size.bytes() >> 20) as u32;
     let (mut vdevs, mut pci) = (Vec::new(), Vec::new());
     for shared in &set.devices {
-        match &shared.device {
-            config::Device::Vdev(text) => vdevs.push(text.clone()),
-            config::Device::Pci(text) => pci.push(text.clone()),
+        match build::on_bus(&shared.device)? {
+            config::Device::Vdev(text) => vdevs.push(text),
+            config::Device::Pci(text) | config::Device::Interface(text) => pci.push(text),
         }
     }
     let polls = placement.cpus.iter().zip(1u32..);
-    EalConfig {
+    Ok(EalConfig {
         program: "spraycheckd".into(),
         lcores: std::iter::once((0, cpus.control() as u32))
             .chain(polls.map(|(&cpu, lcore)| (lcore, cpu as u32)))
@@ -245,7 +245,7 @@ fn eal_config(
         telemetry: true,
         extra: set.eal.arguments.iter().cloned().chain(extra).collect(),
         ..EalConfig::default()
-    }
+    })
 }
 
 /// The counters of devices, for `show drops` and the report.

@@ -241,7 +241,13 @@ fn nics(machine: &Machine, needs: &Needs) -> Vec<Finding> {
             Err((found, cure)) => Finding::missing("nic", found, cure),
         });
     }
-    if needs.pci.is_empty() {
+    for interface in &needs.nics {
+        findings.push(match crate::preflight::shared(machine, interface) {
+            Ok(nic) => Finding::ok("nic", describe(&nic)),
+            Err((found, cure)) => Finding::missing("nic", found, cure),
+        });
+    }
+    if needs.pci.is_empty() && needs.nics.is_empty() {
         findings.extend(machine.nics().iter().map(|nic| {
             let found = describe(nic);
             if nic.is_usable() {

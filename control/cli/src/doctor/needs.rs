@@ -9,6 +9,8 @@ pub(crate) struct Needs {
     pub(crate) hugepages_mib: Option<u64>,
     /// PCI addresses.
     pub(crate) pci: Vec<String>,
+    /// Interfaces by which NICs are named.
+    pub(crate) nics: Vec<String>,
     /// Interfaces of the kernel, and the devices that are on them.
     pub(crate) interfaces: Vec<(String, String)>,
     /// CPUs that are listed.
@@ -25,6 +27,10 @@ impl Needs {
             let name = shared.device.name().to_owned();
             match &shared.device {
                 Device::Pci(_) => needs.pci.push(name),
+                Device::Interface(_) => {
+                    let interface = shared.device.interface().unwrap_or_default();
+                    needs.nics.push(interface.to_owned());
+                }
                 Device::Vdev(text) => {
                     // Those that are on an interface that must be there; a tap makes its own.
                     let is_of_kernel =

@@ -60,6 +60,11 @@ fn machine(root: &Path) -> Machine {
             write(&format!("{folder}/net/eth3/flags"), "0x1003\n");
         }
     }
+    for (interface, slot) in [("eth3", "03"), ("eth5", "05")] {
+        let folder = root.join("sys/class/net").join(interface);
+        fs::create_dir_all(&folder).unwrap();
+        symlink(format!("../../../0000:{slot}:00.0"), folder.join("device")).unwrap();
+    }
     write("sys/class/net/up0/flags", "0x1003\n");
     write("sys/class/net/up1/flags", "0x1002\n");
     Machine::at(root)
@@ -73,6 +78,7 @@ fn needs() -> Needs {
             ("up0".into(), "net_af_packet0".into()),
             ("up1".into(), "net_af_packet1".into()),
         ],
+        nics: vec!["eth5".into()],
         cpus: vec![1, 3],
     }
 }
@@ -112,6 +118,16 @@ fn devices_that_cannot_be_taken_are_explained() {
         let nic = preflight::pci(&machine, address).unwrap();
         assert!(nic.address.ends_with(address), "{nic:?}");
     }
+    for (interface, found) in [
+        ("eth3", "interface eth3 is driven by ixgbe"),
+        ("up0", "interface up0 is of no NIC"),
+        ("eth9", "there is no interface eth9"),
+    ] {
+        let (said, cure) = preflight::shared(&machine, interface).unwrap_err();
+        assert!(said.starts_with(found) && !cure.is_empty(), "{said}");
+    }
+    let nic = preflight::shared(&machine, "eth5").unwrap();
+    assert_eq!(nic.address, "0000:05:00.0");
     let group = folder
         .path()
         .join("sys/bus/pci/devices/0000:04:00.0/iommu_group");

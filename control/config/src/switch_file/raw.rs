@@ -95,7 +95,8 @@ pub(crate) struct Port {
     /// The switch at the other end; host ports have none.
     #[schemars(extend("x-example" = "spine0"))]
     pub(crate) peer: Option<String>,
-    /// PCI address of a NIC, or a virtual device with its arguments.
+    /// PCI address of a NIC, `iface=` and the interface of one that DPDK shares with the kernel (mlx5), or a virtual
+    /// device; with driver arguments.
     #[schemars(extend("x-unless" = "none: for replays and checks only", "x-example" = "0000:03:00.0"))]
     pub(crate) device: Option<String>,
     /// Tag of this link, where several share the device.
