@@ -157,6 +157,51 @@ fn a_convicted_link_is_taken_out() {
     stop(monitor);
 }
 
+/// Goal: one command shows a fabric and its bad link on a page, which stays when the run is over, until it is told to stop.
+#[test]
+fn a_testbed_has_a_page_of_its_own() {
+    let address = free_address();
+    let listen = address.to_string();
+    let run = Started::new(&[
+        "testbed",
+        "--leaves",
+        "4",
+        "--spines",
+        "4",
+        "--fail",
+        "leaf3>spine2:drop=0.01",
+        "--monitor",
+        &listen,
+    ]);
+    wait_for("conviction on the page", || {
+        (convicted(address)? == ["leaf3>spine2"]).then_some(())
+    });
+    // The run is over, and the page is there.
+    wait_for("end of the run", || {
+        let summary = get(address, "/api/summary")?;
+        (summary["sources"][0]["connected"] == false).then_some(())
+    });
+    assert_eq!(convicted(address).expect("links"), ["leaf3>spine2"]);
+    // A second word, if the first came before the run was quite over.
+    let id = run.id().to_string();
+    let told = std::thread::spawn(move || {
+        for _ in 0..20 {
+            let kill = Command::new("kill")
+                .args(["-INT", &id])
+                .stderr(std::process::Stdio::null())
+                .status();
+            if !kill.expect("kill runs").success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let done = run.wait();
+    assert!(done.stdout.contains("verdict      YES"), "{}", done.stdout);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    drop(told);
+}
+
 /// Goal: three faults of a testbed are named by the monitor, end to end: data plane, socket, localizer, history,
 /// answers; killed with SIGKILL and started again it knows them at once; the page shows them in a real browser.
 #[test]

@@ -129,13 +129,25 @@ fn note(line: &watch::Sender<Line>, who: &str, event: &Event) {
             line.trouble = Some("the connection is lost".to_owned());
         }
         other => {
-            let text = other.to_string();
+            let text = with_cure(&other.to_string());
             if line.trouble.as_ref() != Some(&text) {
                 tracing::warn!("{who}: {text}");
             }
             line.trouble = Some(text);
         }
     });
+}
+
+/// What the client says, which is short, with what it may mean.
+fn with_cure(said: &str) -> String {
+    let cure = if said.contains("IO error") || said.contains("TLS error") {
+        "nothing answers there, or its certificate is not believed; see nats.servers and nats.ca_file"
+    } else if said.to_lowercase().contains("authorization") {
+        "the server knows no such user, password, token or credentials"
+    } else {
+        return said.to_owned();
+    };
+    format!("{said}: {cure}")
 }
 
 /// A name as one part of a subject.

@@ -31,10 +31,10 @@ const OWN: &str = "MONITOR_KILLED_OWN";
 const BEGUN: &str = "MONITOR_KILLED_BEGUN_NS";
 const STEP: &str = "MONITOR_KILLED_STEP_NS";
 /// Verdicts that each of the two leaves tells for each kill.
-const VERDICTS_A_KILL: u64 = 60;
+const VERDICTS_A_KILL: u64 = 45;
 /// Time between two kills on average, and how long the killed one stays away on average.
-const BETWEEN_MS: u64 = 500;
-const AWAY_MS: u64 = 150;
+const BETWEEN_MS: u64 = 350;
+const AWAY_MS: u64 = 100;
 
 fn var(name: &str) -> Option<String> {
     std::env::var(name).ok()
