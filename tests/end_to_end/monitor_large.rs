@@ -29,10 +29,9 @@ fn verdict(seq: u64, src: u64, dst: u64) -> Value {
     let at_ns = at.map_or(0, |at| at.as_nanos() as u64);
     let path = |spine| {
         let lost = if spine == src { 41 + seq % 82 } else { 0 };
-        json!({
-            "spine": spine, "outcome": if lost > 0 { "failed" } else { "healthy" }, "expected": PACKETS,
-            "received": PACKETS - lost, "dropped": 0, "noise": 0.0, "visible": 0.003, "hops": null,
-        })
+        let outcome = if lost > 0 { "failed" } else { "healthy" };
+        // Spine, outcome, expected, received, dropped, noise, visible, hops.
+        json!([spine, outcome, PACKETS, PACKETS - lost, 0, 0.0, 0.003, null])
     };
     json!({
         "seq": seq, "at_ns": at_ns, "took_ns": 1_000_000, "src": format!("leaf{src}"), "dst": format!("leaf{dst}"),
