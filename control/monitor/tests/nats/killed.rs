@@ -31,7 +31,7 @@ const OWN: &str = "MONITOR_KILLED_OWN";
 const BEGUN: &str = "MONITOR_KILLED_BEGUN_NS";
 const STEP: &str = "MONITOR_KILLED_STEP_NS";
 /// Verdicts that each of the two leaves tells for each kill.
-const VERDICTS_A_KILL: u64 = 45;
+const VERDICTS_A_KILL: u64 = 15;
 /// Time between two kills on average, and how long the killed one stays away on average.
 const BETWEEN_MS: u64 = 350;
 const AWAY_MS: u64 = 100;
@@ -225,7 +225,7 @@ impl Run {
                 .map(|row| row["link"].as_str().unwrap().to_owned())
                 .collect();
             let is_over = recorded >= 2 * verdicts() && !bad.is_empty();
-            if is_over || begun.elapsed() > Duration::from_secs(60) {
+            if is_over || begun.elapsed() > Duration::from_secs(180) {
                 return (recorded, bad);
             }
             std::thread::sleep(Duration::from_millis(50));
