@@ -44,7 +44,9 @@ async fn certificates_decide() {
         until("answer of the server", || {
             source(&monitor, "spraycheck-test").is_some_and(|source| match is_right {
                 true => source.connected,
-                false => source.trouble.is_some_and(|why| why.contains("certificate")),
+                false => source
+                    .trouble
+                    .is_some_and(|why| why.contains("certificate")),
             })
         })
         .await;
