@@ -10,6 +10,7 @@ mod docs;
 mod life;
 mod metrics;
 mod monitor;
+mod monitor_large;
 mod namespaces;
 mod netns_fabric;
 mod oracle;

@@ -16,12 +16,12 @@ use crate::run::{Started, spraycheck};
 
 const FAULTS: [&str; 3] = ["leaf0>spine1", "leaf3>spine2", "spine3>leaf2"];
 
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address")
 }
 
-fn get(address: SocketAddr, path: &str) -> Option<Value> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Option<Value> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
@@ -30,7 +30,7 @@ fn get(address: SocketAddr, path: &str) -> Option<Value> {
     serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -41,15 +41,17 @@ fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-fn stop(started: Started) {
+pub(crate) fn stop(started: Started) {
     let id = started.id().to_string();
     let kill = Command::new("kill").args(["-TERM", &id]).status();
     assert!(kill.expect("kill runs").success());
     started.wait();
 }
 
-fn write_file(folder: &Path) -> String {
-    let text = "[fabric]\nleaves = 4\nspines = 4\n[switches]\nsockets = [\"testbed.sock\"]\n";
+fn write_file(folder: &Path, more: &str) -> String {
+    let text = format!(
+        "[fabric]\nleaves = 4\nspines = 4\n[switches]\nsockets = [\"testbed.sock\"]\n{more}"
+    );
     let path = folder.join("monitor.toml");
     std::fs::write(&path, text).expect("the monitor's file");
     path.display().to_string()
@@ -63,22 +65,8 @@ fn convicted(address: SocketAddr) -> Option<Vec<String>> {
         .collect()
 }
 
-/// Goal: three faults of a testbed are named by the monitor, end to end: data plane, socket, localizer, history,
-/// answers; killed with SIGKILL and started again it knows them at once; the page shows them in a real browser.
-#[test]
-fn three_faults_are_named() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let socket = folder.path().join("testbed.sock").display().to_string();
-    let file = write_file(folder.path());
-    let address = free_address();
-    let listen = address.to_string();
-    let own = folder.path().join("monitor.sock").display().to_string();
-    let start = || {
-        Started::new(&[
-            "monitor", "--config", &file, "--listen", &listen, "--socket", &own,
-        ])
-    };
-    let first = start();
+/// A testbed that runs until it is stopped, with links that lose 2 %.
+fn testbed(socket: &str, bad: &[&str]) -> Started {
     let mut arguments = vec![
         "testbed",
         "--leaves",
@@ -92,13 +80,145 @@ fn three_faults_are_named() {
         "--bytes",
         "16MiB",
         "--socket",
-        &socket,
+        socket,
     ];
-    let faults = FAULTS.map(|link| format!("{link}:drop=0.02"));
+    let faults: Vec<String> = bad.iter().map(|link| format!("{link}:drop=0.02")).collect();
     for fault in &faults {
         arguments.extend(["--fail", fault]);
     }
-    let testbed = Started::new(&arguments);
+    Started::new(&arguments)
+}
+
+/// Texts of the events of routing, with their links and times, oldest first.
+fn routing_events(address: SocketAddr) -> Option<Vec<(String, String, u64)>> {
+    let answer = get(address, "/api/events?kind=routing")?;
+    let events = answer["events"].as_array()?.iter().rev();
+    let parts = events.map(|event| {
+        let text = |key: &str| event[key].as_str().map(str::to_owned);
+        Some((text("link")?, text("text")?, event["at_ns"].as_u64()?))
+    });
+    parts.collect()
+}
+
+/// Goal: with `apply = true` a convicted link of a running fabric is taken out of routing: its leaf sprays over the other
+/// spines and goes on measuring those. A second one, without which a pair would keep too few spines, stays.
+#[test]
+fn a_convicted_link_is_taken_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("testbed.sock").display().to_string();
+    let file = write_file(folder.path(), "[routing]\napply = true\nshare = 0.75\n");
+    let address = free_address();
+    let own = folder.path().join("monitor.sock").display().to_string();
+    let listen = address.to_string();
+    let monitor = Started::new(&[
+        "monitor", "--config", &file, "--listen", &listen, "--socket", &own,
+    ]);
+    // Packets from leaf 0 to leaf 2 meet both: of 4 spines, 3 must stay.
+    let bad = ["leaf0>spine1", "spine3>leaf2"];
+    let testbed = testbed(&socket, &bad);
+    let (taken, at_ns) = wait_for("link that was taken out", || {
+        let events = routing_events(address)?;
+        let done = (events.iter()).find(|(_, text, _)| text == "was taken out of routing")?;
+        Some((done.0.clone(), done.2))
+    });
+    let kept = wait_for("link that stays", || {
+        let events = routing_events(address)?;
+        let stays = events.iter().find(|(_, text, _)| {
+            text == "stays in routing: a pair over it would keep 2 spines, and 3 is the limit"
+        })?;
+        Some(stays.0.clone())
+    });
+    let mut both = [taken.as_str(), kept.as_str()];
+    both.sort_unstable();
+    assert_eq!(both, bad);
+    // Windows that began later, of the pairs that had the link, have the other three spines, with counts.
+    let (other, gone) = match taken.as_str() {
+        "leaf0>spine1" => ("leaf0%3Espine0", 1),
+        _ => ("spine0%3Eleaf2", 3),
+    };
+    let later_ns = at_ns + 2_000_000_000;
+    let windows = wait_for("windows over three spines", || {
+        let link = get(address, &format!("/api/links/{other}"))?;
+        let windows = link["evidence"].as_array()?.clone();
+        let is_later = |window: &Value| window["at_ns"].as_u64() > Some(later_ns);
+        (windows.len() == 3 && windows.iter().all(is_later)).then_some(windows)
+    });
+    for window in &windows {
+        let spines = window["spines"].as_array().expect("spines");
+        let numbers: Vec<u64> = spines.iter().filter_map(|s| s["spine"].as_u64()).collect();
+        let wanted: Vec<u64> = (0..4).filter(|&spine| spine != gone).collect();
+        assert_eq!(numbers, wanted, "{window}");
+        assert!(
+            spines.iter().all(|s| s["received"].as_u64() > Some(0)),
+            "{window}"
+        );
+    }
+    stop(testbed);
+    stop(monitor);
+}
+
+/// Goal: one command shows a fabric and its bad link on a page, which stays when the run is over, until it is told to stop.
+#[test]
+fn a_testbed_has_a_page_of_its_own() {
+    let address = free_address();
+    let listen = address.to_string();
+    let run = Started::new(&[
+        "testbed",
+        "--leaves",
+        "4",
+        "--spines",
+        "4",
+        "--fail",
+        "leaf3>spine2:drop=0.01",
+        "--monitor",
+        &listen,
+    ]);
+    wait_for("conviction on the page", || {
+        (convicted(address)? == ["leaf3>spine2"]).then_some(())
+    });
+    // The run is over, and the page is there.
+    wait_for("end of the run", || {
+        let summary = get(address, "/api/summary")?;
+        (summary["sources"][0]["connected"] == false).then_some(())
+    });
+    assert_eq!(convicted(address).expect("links"), ["leaf3>spine2"]);
+    // A second word, if the first came before the run was quite over.
+    let id = run.id().to_string();
+    let told = std::thread::spawn(move || {
+        for _ in 0..20 {
+            let kill = Command::new("kill")
+                .args(["-INT", &id])
+                .stderr(std::process::Stdio::null())
+                .status();
+            if !kill.expect("kill runs").success() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let done = run.wait();
+    assert!(done.stdout.contains("verdict      YES"), "{}", done.stdout);
+    assert_eq!(done.status, 0, "{}", done.stderr);
+    drop(told);
+}
+
+/// Goal: three faults of a testbed are named by the monitor, end to end: data plane, socket, localizer, history,
+/// answers; killed with SIGKILL and started again it knows them at once; the page shows them in a real browser.
+#[test]
+fn three_faults_are_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let socket = folder.path().join("testbed.sock").display().to_string();
+    let file = write_file(folder.path(), "");
+    let address = free_address();
+    let listen = address.to_string();
+    let own = folder.path().join("monitor.sock").display().to_string();
+    let start = || {
+        Started::new(&[
+            "monitor", "--config", &file, "--listen", &listen, "--socket", &own,
+        ])
+    };
+    let first = start();
+    let testbed = testbed(&socket, &FAULTS);
     wait_for("three convictions", || {
         (convicted(address)? == FAULTS).then_some(())
     });

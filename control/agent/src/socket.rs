@@ -10,11 +10,14 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::capture::serve::{self as capture, CaptureRequest};
 use crate::control::State;
@@ -27,6 +30,8 @@ use crate::stream::{self, VerdictsRequest};
 const REQUEST_MAX: u64 = 4096;
 /// Clients at once; more wait in the backlog.
 const CLIENTS_MAX: usize = 16;
+/// After an error of accepting, such as too many open files.
+const AGAIN: Duration = Duration::from_millis(100);
 
 /// A bound socket; its file goes with it.
 #[derive(Debug)]
@@ -40,7 +45,7 @@ impl Listener {
     ///
     /// # Errors
     /// When the runtime cannot take it.
-    pub fn tokio(&self) -> io::Result<UnixListener> {
+    fn tokio(&self) -> io::Result<UnixListener> {
         UnixListener::from_std(self.listener.try_clone()?)
     }
 }
@@ -94,26 +99,38 @@ pub fn bind(path: &Path) -> io::Result<Listener> {
 
 /// Answers clients until the runtime ends.
 pub(crate) async fn serve(listener: Listener, state: Rc<RefCell<State>>) {
-    let Ok(socket) = listener.tokio() else {
-        return;
-    };
-    let places = std::sync::Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
-    loop {
-        let Ok(place) = std::sync::Arc::clone(&places).acquire_owned().await else {
+    each_client(listener, CLIENTS_MAX, |stream, place| {
+        let state = Rc::clone(&state);
+        tokio::task::spawn_local(async move {
+            // A client that goes away ends its task; others are not affected.
+            let _ = answer(stream, state).await;
+            drop(place);
+        });
+    })
+    .await;
+}
+
+/// Begins with each client that connects, so many at once, until the runtime ends; a client has its place until it
+/// drops it.
+pub async fn each_client(
+    listener: Listener,
+    clients_max: usize,
+    begin: impl Fn(UnixStream, OwnedSemaphorePermit),
+) {
+    let socket = match listener.tokio() {
+        Ok(socket) => socket,
+        Err(error) => {
+            tracing::warn!("socket {}: {error}", listener.path.display());
             return;
-        };
+        }
+    };
+    let places = Arc::new(Semaphore::new(clients_max));
+    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
         match socket.accept().await {
-            Ok((stream, _)) => {
-                let state = Rc::clone(&state);
-                tokio::task::spawn_local(async move {
-                    // A client that goes away ends its task; others are not affected.
-                    let _ = answer(stream, state).await;
-                    drop(place);
-                });
-            }
+            Ok((stream, _)) => begin(stream, place),
             Err(error) => {
-                tracing::warn!("accepting on the control socket: {error}");
-                tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+                tracing::warn!("socket {}: accepting: {error}", listener.path.display());
+                tokio::time::sleep(AGAIN).await;
             }
         }
     }

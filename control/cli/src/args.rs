@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 pub(crate) use bench::{BenchArgs, Case};
 pub(crate) use capture::CaptureArgs;
-pub(crate) use monitor::MonitorArgs;
+pub(crate) use monitor::{MonitorArgs, RelayArgs};
 pub(crate) use operate::{FaultArgs, FaultCommand, LinkState, OfSwitch, SetArgs, SetCommand};
 pub(crate) use sim::SimArgs;
 pub(crate) use testbed::{FabricArgs, TestbedArgs};
@@ -78,6 +78,8 @@ pub(crate) enum Command {
     Completion(CompletionArgs),
     /// Collect the verdicts of all switches, name bad links, show a page
     Monitor(MonitorArgs),
+    /// Send the verdicts of this machine's switches to the monitor of another, over NATS
+    Relay(RelayArgs),
     /// Ask a running testbed, switch or monitor
     Show(ShowArgs),
     /// Watch running testbeds or switches on the terminal
@@ -107,6 +109,9 @@ pub(crate) struct SwitchArgs {
     /// Answer `spraycheck show` on this socket [default: one that show finds]
     #[arg(long, value_name = "P")]
     pub(crate) socket: Option<PathBuf>,
+    /// Run a monitor of these switches beside them with its page there, like 127.0.0.1:9180
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) monitor: Option<std::net::SocketAddr>,
     /// Write the counters at the end as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -209,7 +214,7 @@ Example:
   spraycheck reference --schema switch > spraycheck-switch.schema.json")]
 pub(crate) struct ReferenceArgs {
     /// Of which files
-    #[arg(long, value_name = "FILE", value_parser = ["switch", "fabric", "testbed", "scenario"])]
+    #[arg(long, value_name = "FILE", value_parser = ["switch", "fabric", "testbed", "scenario", "monitor", "relay"])]
     pub(crate) schema: Option<String>,
 }
 

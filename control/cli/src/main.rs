@@ -14,6 +14,7 @@ mod completion;
 mod connection;
 mod daemon;
 mod doctor;
+mod embedded;
 mod failure;
 mod generate;
 mod log;
@@ -27,6 +28,7 @@ mod pmin;
 mod preflight;
 mod progress;
 mod reference;
+mod relay;
 mod replay;
 mod report;
 mod show;
@@ -63,6 +65,7 @@ fn main() -> ExitCode {
         Command::Reference(args) => reference::run(&args),
         Command::Completion(args) => completion::run(&args),
         Command::Monitor(args) => monitor::run(&args),
+        Command::Relay(args) => relay::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Watch(args) => watch::run(&args),
         Command::Capture(args) => capture::run(&args),

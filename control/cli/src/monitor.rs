@@ -37,10 +37,7 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     // As the daemon's, but events of links are to be seen.
     agent::log::begin_as(crate::log::is_json(), "info");
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).map_err(|e| lacks(&e))?;
-    }
+    let stop = Stop::register()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -48,27 +45,59 @@ pub(crate) fn run(args: &MonitorArgs) -> Result<ExitCode, Failure> {
     runtime.block_on(async {
         let monitor = Monitor::start(settings).await.map_err(failure)?;
         output::print(&format!("page         http://{}/\n", monitor.address))?;
-        while !stop.load(Ordering::Relaxed) {
-            tokio::time::sleep(LOOK).await;
-        }
+        stop.wait().await;
         monitor.finish().await;
         Ok(ExitCode::SUCCESS)
     })
 }
 
+/// SIGINT and SIGTERM, which end a command that runs until it is told to stop.
+pub(crate) struct Stop(Arc<AtomicBool>);
+
+impl Stop {
+    /// From here on signals are noted.
+    pub(crate) fn register() -> Result<Stop, Failure> {
+        let stop = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM] {
+            signal_hook::flag::register(signal, Arc::clone(&stop))
+                .map_err(|error| Failure::new(ENVIRONMENT, error.to_string()))?;
+        }
+        Ok(Stop(stop))
+    }
+
+    /// Whether one has come.
+    pub(crate) fn is_set(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a signal.
+    pub(crate) async fn wait(&self) {
+        while !self.is_set() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+}
+
 /// What it will do, for people.
 fn plan(settings: &MonitorSettings) -> String {
     let fabric = settings.engine.rules.localization.fabric;
-    let sockets: Vec<String> = (settings.sockets.iter())
+    let mut sockets: Vec<String> = (settings.sockets.iter())
         .map(|path| path.display().to_string())
         .collect();
+    if let Some(nats) = &settings.nats {
+        sockets.push(nats.servers.join(", "));
+    }
+    let webhook = match &settings.webhook {
+        Some(webhook) => format!("tells        {}\n", webhook.url),
+        None => String::new(),
+    };
     let guard = match (&settings.tokens.read, &settings.tokens.change) {
         (Some(_), _) => "tokens needed",
         (None, Some(_)) => "this machine only, a token to change",
         (None, None) => "this machine only",
     };
     format!(
-        "fabric       {}: {} leaves x {} spines, {} links\nhears        {}\nhistory      {}\nlistens      {} ({guard})\n",
+        "fabric       {}: {} leaves x {} spines, {} links\nhears        {}\nhistory      {}\nlistens      {} ({guard})\n{webhook}",
         settings.engine.name,
         fabric.leaves,
         fabric.spines,

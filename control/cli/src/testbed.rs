@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use agent::result::DaemonLine;
 use config::{ScenarioFile, TestbedConfig, TestbedFile, TestbedRequest};
+use detector::Fabric;
 
 use crate::args::TestbedArgs;
+use crate::embedded::Embedded;
 use crate::failure::{Failure, NO, USAGE};
 use crate::verdict::Verdict;
 use crate::{daemon, output, report, sockets};
@@ -18,6 +20,16 @@ const BEYOND: Duration = Duration::from_secs(60);
 pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
     let mut config = settings(&args)?;
     config.socket = config.socket.or_else(sockets::of_this_run);
+    let monitor = match args.monitor {
+        Some(listen) => {
+            let fabric = Fabric {
+                leaves: config.leaves,
+                spines: config.spines,
+            };
+            Some(Embedded::start(listen, fabric, config.socket.as_deref())?)
+        }
+        None => None,
+    };
     let limit = Duration::from_nanos(config.limit.nanos()) + BEYOND;
     let request = TestbedRequest {
         config,
@@ -32,6 +44,9 @@ pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
     }
     if !output::is_stdout(args.json.as_deref()) {
         output::print(&report::render(&request.config, &result))?;
+    }
+    if let Some(monitor) = monitor {
+        monitor.stay()?;
     }
     Ok(match Verdict::of(&result).is_yes() {
         true => ExitCode::SUCCESS,

@@ -34,7 +34,7 @@ pub use fabric::{Fabric, FabricHost, FabricLink, FabricSwitch};
 pub use fabric_file::FabricFile;
 pub use fault::{FaultSpec, LinkFault};
 pub use in_force::{Edit, InForce};
-pub use monitor_file::MonitorFile;
+pub use monitor_file::{MonitorFile, RelayFile};
 pub use quantity::{Bytes, Probability, Rate, Time};
 pub use request::{BenchRequest, ReplayRequest, SwitchRequest, TestbedRequest};
 pub use scenario::{Change, ScenarioFile, SimConfig, SimLayer, Traffic};

@@ -1,18 +1,23 @@
 //! The monitor's file: which fabric, whom it hears, where it answers, how it decides.
 //!
-//! `docs/examples/monitor.toml` has every key with its default.
+//! `docs/examples/monitor.toml` has every key with its default, `docs/examples/relay.toml` those of a relay.
+
+mod nats;
+pub(crate) mod raw;
+mod secret;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-
-use serde::Deserialize;
 
 use crate::document;
 use crate::error::ConfigError;
 use crate::quantity::{Bytes, Probability, Time};
 
+pub use nats::{Login, NatsConfig, WebhookConfig};
+use raw::File;
+
 /// What the monitor is told.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct MonitorFile {
     /// Name of the fabric, for people.
     pub name: String,
@@ -52,76 +57,27 @@ pub struct MonitorFile {
     pub routing_share: Probability,
     /// Whether convicted links are taken out of routing, or only proposed.
     pub routing_apply: bool,
+    /// Where verdicts of other machines come from.
+    pub nats: Option<NatsConfig>,
+    /// Who is told of events.
+    pub webhook: Option<WebhookConfig>,
 }
 
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-struct File {
-    name: Option<String>,
-    fabric: Size,
-    switches: Switches,
-    #[serde(default)]
-    http: Http,
-    #[serde(default)]
-    history: History,
-    #[serde(default)]
-    decide: Decide,
-    #[serde(default)]
-    routing: Routing,
-}
-
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-struct Size {
-    leaves: u16,
-    spines: u16,
-}
-
-#[derive(Deserialize, Debug)]
-#[serde(deny_unknown_fields)]
-struct Switches {
-    sockets: Vec<PathBuf>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(deny_unknown_fields)]
-struct Http {
-    listen: Option<SocketAddr>,
-    read_token_file: Option<PathBuf>,
-    change_token_file: Option<PathBuf>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(deny_unknown_fields)]
-struct History {
-    file: Option<PathBuf>,
-    verdicts: Option<Time>,
-    events: Option<Time>,
-    size: Option<Bytes>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(deny_unknown_fields)]
-struct Decide {
-    p0: Option<Probability>,
-    alpha: Option<Probability>,
-    horizon: Option<Time>,
-    target_rate: Option<Probability>,
-    clear_after: Option<Time>,
-    clear_after_max: Option<Time>,
-}
-
-#[derive(Deserialize, Debug, Default)]
-#[serde(deny_unknown_fields)]
-struct Routing {
-    share: Option<Probability>,
-    apply: Option<bool>,
+/// What a relay is told: whose verdicts it sends where.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RelayFile {
+    /// Name of the fabric, part of subjects.
+    pub name: String,
+    /// Sockets of switches, and folders whose sockets are all heard.
+    pub sockets: Vec<PathBuf>,
+    /// Where it sends to.
+    pub nats: NatsConfig,
 }
 
 /// The largest fabric.
 const FANOUT_MAX: u16 = 128;
-/// Shortest token: 96 bits in base 64.
-const TOKEN_MIN: usize = 16;
+/// A fabric that has no name.
+const NAME: &str = "fabric";
 /// Seconds, as nanoseconds.
 const S: u64 = 1_000_000_000;
 
@@ -131,10 +87,7 @@ impl MonitorFile {
     /// # Errors
     /// The first mistake, with file, line and key.
     pub fn read(path: &Path) -> Result<MonitorFile, ConfigError> {
-        let text = std::fs::read_to_string(path).map_err(|error| {
-            ConfigError::new("", format!("cannot be read: {error}")).in_file(path)
-        })?;
-        MonitorFile::parse(path, &text)
+        MonitorFile::parse(path, &text_of(path)?)
     }
 
     /// The same of a text.
@@ -142,13 +95,59 @@ impl MonitorFile {
     /// # Errors
     /// The first mistake, with file, line and key.
     pub fn parse(path: &Path, text: &str) -> Result<MonitorFile, ConfigError> {
-        document::parse(text)
-            .and_then(|file| resolve(file, path.parent().unwrap_or(Path::new(""))))
-            .map_err(|error| {
-                let line = document::line_of(text, &error.key);
-                error.on_line(line).in_file(path)
-            })
+        placed(path, text, resolve)
     }
+}
+
+impl RelayFile {
+    /// Reads a file; names in it are relative to its folder.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line and key.
+    pub fn read(path: &Path) -> Result<RelayFile, ConfigError> {
+        RelayFile::parse(path, &text_of(path)?)
+    }
+
+    /// The same of a text.
+    ///
+    /// # Errors
+    /// The first mistake, with file, line and key.
+    pub fn parse(path: &Path, text: &str) -> Result<RelayFile, ConfigError> {
+        placed(path, text, |file: raw::Relay, folder| {
+            let name = file.name.unwrap_or_else(|| NAME.to_owned());
+            nats::subject_name(&name)?;
+            if file.switches.sockets.is_empty() {
+                let message =
+                    "nobody is heard; name the sockets of switches, or a folder of sockets";
+                return Err(ConfigError::new("switches.sockets", message));
+            }
+            let sockets = file.switches.sockets.iter();
+            Ok(RelayFile {
+                name,
+                sockets: sockets.map(|path| folder.join(path)).collect(),
+                nats: nats::nats(file.nats, folder)?,
+            })
+        })
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, ConfigError> {
+    let cannot = |error| ConfigError::new("", format!("cannot be read: {error}")).in_file(path);
+    std::fs::read_to_string(path).map_err(cannot)
+}
+
+/// Parses and resolves; a mistake gets its file and line.
+fn placed<R: serde::de::DeserializeOwned, T>(
+    path: &Path,
+    text: &str,
+    resolve: impl FnOnce(R, &Path) -> Result<T, ConfigError>,
+) -> Result<T, ConfigError> {
+    document::parse(text)
+        .and_then(|file| resolve(file, path.parent().unwrap_or(Path::new(""))))
+        .map_err(|error| {
+            let line = document::line_of(text, &error.key);
+            error.on_line(line).in_file(path)
+        })
 }
 
 fn resolve(file: File, folder: &Path) -> Result<MonitorFile, ConfigError> {
@@ -162,12 +161,16 @@ fn resolve(file: File, folder: &Path) -> Result<MonitorFile, ConfigError> {
             return Err(ConfigError::new(key, message));
         }
     }
-    if file.switches.sockets.is_empty() {
-        let message = "nobody is heard; name the sockets of switches, or a folder of sockets";
+    let name = file.name.unwrap_or_else(|| NAME.to_owned());
+    if file.nats.is_some() {
+        nats::subject_name(&name)?;
+    } else if file.switches.sockets.is_empty() {
+        let message =
+            "nobody is heard; name the sockets of switches, or a folder of sockets, or give [nats]";
         return Err(ConfigError::new("switches.sockets", message));
     }
     let token = |key, path: &Option<PathBuf>| match path {
-        Some(path) => token(key, &folder.join(path)).map(Some),
+        Some(path) => secret::token(key, &folder.join(path)).map(Some),
         None => Ok(None),
     };
     let listen = file
@@ -189,7 +192,7 @@ fn resolve(file: File, folder: &Path) -> Result<MonitorFile, ConfigError> {
     let decide = file.decide;
     let horizon = decide.horizon.unwrap_or(Time::new(60 * S));
     if !(S..=3600 * S).contains(&horizon.nanos()) {
-        let message = format!("{horizon} is no horizon; take 1s to 3600s");
+        let message = format!("{horizon} is no horizon; choose 1s to 3600s");
         return Err(ConfigError::new("decide.horizon", message));
     }
     for (key, rate) in [
@@ -202,7 +205,7 @@ fn resolve(file: File, folder: &Path) -> Result<MonitorFile, ConfigError> {
     }
     let clear_after = decide.clear_after.unwrap_or(Time::new(60 * S));
     Ok(MonitorFile {
-        name: file.name.unwrap_or_else(|| "fabric".to_owned()),
+        name,
         leaves: file.fabric.leaves,
         spines: file.fabric.spines,
         sockets: (file.switches.sockets.iter())
@@ -226,33 +229,18 @@ fn resolve(file: File, folder: &Path) -> Result<MonitorFile, ConfigError> {
             .max(clear_after),
         routing_share: file.routing.share.unwrap_or(probability(0.75)),
         routing_apply: file.routing.apply.unwrap_or(false),
+        nats: (file.nats)
+            .map(|nats| nats::nats(nats, folder))
+            .transpose()?,
+        webhook: (file.webhook)
+            .map(|webhook| nats::webhook(webhook, folder))
+            .transpose()?,
     })
 }
 
 /// A constant of the detector, all of which lie between 0 and 1.
 fn probability(value: f64) -> Probability {
     Probability::new(value).unwrap_or_default()
-}
-
-/// The token in a file, which others than its owner must not read.
-fn token(key: &str, path: &Path) -> Result<String, ConfigError> {
-    use std::os::unix::fs::PermissionsExt;
-    let wrong = |what: String| ConfigError::new(key, format!("{}: {what}", path.display()));
-    let meta =
-        std::fs::metadata(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    if meta.permissions().mode() & 0o077 != 0 {
-        return Err(wrong("others may read it; chmod 600".to_owned()));
-    }
-    let text =
-        std::fs::read_to_string(path).map_err(|error| wrong(format!("cannot be read: {error}")))?;
-    let token = text.trim();
-    let is_plain = token.bytes().all(|b| b.is_ascii_graphic());
-    if token.len() < TOKEN_MIN || !is_plain {
-        return Err(wrong(format!(
-            "it is no token of {TOKEN_MIN} or more letters and digits; make one: openssl rand -hex 16"
-        )));
-    }
-    Ok(token.to_owned())
 }
 
 #[cfg(test)]
@@ -316,6 +304,52 @@ mod tests {
             let error = parse(&text).unwrap_err();
             assert!(error.starts_with(message), "{error}");
         }
+    }
+
+    /// Goal: NATS and webhooks are checked before anything connects: servers, one way to log in, names, secrets apart.
+    #[test]
+    fn message_systems_are_checked() {
+        let nats = |more: &str| {
+            parse(&format!(
+                "[fabric]\nleaves = 8\nspines = 4\n[nats]\nservers = [\"nats://h:4222\"]\n{more}"
+            ))
+        };
+        let file = nats("").unwrap();
+        let config = file.nats.unwrap();
+        assert_eq!((config.login, config.size.bytes()), (Login::None, 1 << 30));
+        assert_eq!(file.sockets.len(), 0, "sockets are not needed beside NATS");
+        for (text, message) in [
+            (nats("user = \"u\"\n"), "nats: give credentials_file"),
+            (nats("size = \"1MiB\"\n"), "choose 64MiB to 1TiB"),
+            (nats("key_file = \"k\"\n"), "a certificate needs its key"),
+            (
+                nats("token_file = \"absent\"\n"),
+                "nats.token_file: etc/absent: cannot be read",
+            ),
+            (
+                parse(&format!(
+                    "name = \"a.b\"\n{LEAST}[nats]\nservers = [\"nats://h\"]\n"
+                )),
+                "\"a.b\" cannot be part of a NATS subject",
+            ),
+            (
+                parse(&format!("{LEAST}[nats]\nservers = [\"nats://u:p@h\"]\n")),
+                "a password does not belong here",
+            ),
+            (
+                parse(&format!("{LEAST}[webhook]\nurl = \"ftp://h\"\n")),
+                "webhook.url: \"ftp://h\" is no address",
+            ),
+        ] {
+            let error = text.unwrap_err();
+            assert!(error.contains(message), "{error}");
+        }
+        let relay = "[switches]\nsockets = [\"run\"]\n[nats]\nservers = [\"nats://h\"]\n";
+        let relay = RelayFile::parse(Path::new("etc/r.toml"), relay).unwrap();
+        assert_eq!(
+            (relay.name.as_str(), relay.sockets),
+            ("fabric", vec![Path::new("etc/run").to_owned()])
+        );
     }
 
     /// Goal: tokens come from files of their owner's alone, are long enough, and differ.

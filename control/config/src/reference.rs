@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::choice::Preset;
 use crate::testbed::{TestbedConfig, TestbedLayer};
-use crate::{fabric_file, scenario, switch_file};
+use crate::{fabric_file, monitor_file, scenario, switch_file};
 
 /// The kinds of files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,11 +27,22 @@ pub enum File {
     Testbed,
     /// Of a simulation.
     Scenario,
+    /// Of a monitor.
+    Monitor,
+    /// Of a relay.
+    Relay,
 }
 
 impl File {
     /// All, in the order of the page.
-    pub const ALL: [File; 4] = [File::Switch, File::Fabric, File::Testbed, File::Scenario];
+    pub const ALL: [File; 6] = [
+        File::Switch,
+        File::Fabric,
+        File::Testbed,
+        File::Scenario,
+        File::Monitor,
+        File::Relay,
+    ];
 
     /// Its word.
     pub const fn word(self) -> &'static str {
@@ -40,6 +51,8 @@ impl File {
             File::Fabric => "fabric",
             File::Testbed => "testbed",
             File::Scenario => "scenario",
+            File::Monitor => "monitor",
+            File::Relay => "relay",
         }
     }
 }
@@ -54,6 +67,8 @@ pub fn schema(file: File) -> Value {
         File::Fabric => generator.into_root_schema_for::<fabric_file::raw::File>(),
         File::Testbed => generator.into_root_schema_for::<TestbedLayer>(),
         File::Scenario => generator.into_root_schema_for::<scenario::Raw>(),
+        File::Monitor => generator.into_root_schema_for::<monitor_file::raw::File>(),
+        File::Relay => generator.into_root_schema_for::<monitor_file::raw::Relay>(),
     };
     let mut value = schema.to_value();
     if file == File::Testbed {

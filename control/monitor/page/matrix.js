@@ -2,6 +2,9 @@
 
 import { LETTER, ago, element, percent, place } from "./words.js";
 
+// Of a frame's 16 ms, what writing all cells anew may take.
+const SLICE_MS = 5;
+
 export class Matrix {
   constructor(table, open) {
     this.table = table;
@@ -75,6 +78,30 @@ export class Matrix {
         cell.setAttribute("aria-label", label);
       }
     }
+  }
+
+  // The same of all links, a few milliseconds of each frame, so that keys and scrolling never wait for it. What is shown anew
+  // meanwhile is not shown older again: rows are looked up when their turn comes.
+  showAll(rows, now) {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
+    const names = rows.keys();
+    const step = () => {
+      const until = performance.now() + SLICE_MS;
+      while (this.turn === turn && performance.now() < until) {
+        const some = [];
+        for (let name; some.length < 32 && !(name = names.next()).done;) {
+          some.push(rows.get(name.value));
+        }
+        if (!some.length) {
+          return;
+        }
+        this.show(some, now);
+      }
+      if (this.turn === turn) {
+        requestAnimationFrame(step);
+      }
+    };
+    step();
   }
 
   go(leaf, spine, focus = true) {

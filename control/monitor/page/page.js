@@ -89,7 +89,7 @@ async function lookAtAll() {
   for (const row of links) {
     rows.set(row.link, row);
   }
-  matrix.show(links, now_ns);
+  matrix.showAll(rows, now_ns);
   redraw();
   await link.refresh();
 }
@@ -140,7 +140,7 @@ part("login").addEventListener("submit", (event) => {
 for (const radio of document.getElementsByName("direction")) {
   radio.addEventListener("change", () => {
     matrix.up = radio.value === "up";
-    matrix.show(rows.values(), Date.now() * 1e6);
+    matrix.showAll(rows, Date.now() * 1e6);
   });
 }
 part("legend").append(...STATES.map((state) => element("li", { text: `${LETTER[state] || "blank"} ${state}`, cls: `tag ${state}` })));

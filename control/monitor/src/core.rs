@@ -4,18 +4,24 @@
 //! itself: [`Core::evaluate`] looks at the few whose turn it is, so that no look takes long whatever the
 //! fabric's size. The same verdicts give the same answer in any order.
 
+mod check;
+mod event;
+
 use std::collections::BTreeMap;
 
 use agent::verdict::{Outcome, WindowVerdict};
 use detector::localize::{Conviction, LocalizerRules, Missing};
-use detector::{Fabric, LeafId, Link, Localizer, Nanos, Path, SpineId};
-use serde::{Deserialize, Serialize};
+use detector::{Fabric, LeafId, Link, Localizer, Nanos, SpineId};
+use serde::Serialize;
 
 use crate::coverage::{Coverage, Covered};
 use crate::series::{Point, Series};
 use crate::standing::{
     Acknowledgement, Change, Finding, Hysteresis, Measured, Passed, Standing, State,
 };
+
+pub use check::{Refusal, check};
+pub use event::{Event, Kind};
 
 /// How the monitor decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -46,87 +52,6 @@ const LOOK_NS: u64 = 2_000_000_000;
 const NEWS_NS: u64 = 1_000_000_000;
 /// A verdict from the future by more than this is taken for now: clocks agree to about a second.
 const AHEAD_NS: u64 = 2_000_000_000;
-
-/// Why a verdict is not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
-    /// A leaf or spine that the fabric does not have.
-    #[error("a path is not one of this fabric")]
-    OutsideFabric,
-    /// No path, or one twice.
-    #[error("its paths are not an ascending list of at least one")]
-    Paths,
-    /// A number that is none.
-    #[error("a count, rate or variance is no number from 0 on")]
-    Number,
-}
-
-/// What is told of a link whose state changed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Number in the history; 0 before it is there.
-    #[serde(default)]
-    pub id: u64,
-    /// When, in nanoseconds since 1970.
-    pub at_ns: u64,
-    /// What happened.
-    pub kind: Kind,
-    /// To which link.
-    pub link: Link,
-    /// State before.
-    pub from: State,
-    /// State after.
-    pub to: State,
-    /// Loss rate.
-    pub drop_rate: f64,
-    /// Its 95 % interval; of a conviction.
-    pub ci95: Option<[f64; 2]>,
-    /// What would complete a suspicion; who acknowledged, and what was said.
-    #[serde(default)]
-    pub text: String,
-}
-
-/// Kinds of events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// A link is suspect.
-    Suspected,
-    /// A link is convicted.
-    Convicted,
-    /// A convicted link has been seen to be good, or a suspicion has not been confirmed.
-    Cleared,
-    /// A cleared link has stayed good.
-    Healthy,
-    /// Somebody has seen a conviction.
-    Acknowledged,
-    /// A link was taken out of routing, or should be.
-    Routing,
-}
-
-impl Kind {
-    /// All kinds.
-    pub const ALL: [Kind; 6] = [
-        Kind::Suspected,
-        Kind::Convicted,
-        Kind::Cleared,
-        Kind::Healthy,
-        Kind::Acknowledged,
-        Kind::Routing,
-    ];
-
-    /// As it is written.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Suspected => "suspected",
-            Kind::Convicted => "convicted",
-            Kind::Cleared => "cleared",
-            Kind::Healthy => "healthy",
-            Kind::Acknowledged => "acknowledged",
-            Kind::Routing => "routing",
-        }
-    }
-}
 
 /// All that is kept of a link.
 #[derive(Clone, Debug, Default)]
@@ -469,6 +394,13 @@ impl Core {
         changed
     }
 
+    /// Counts a link among those whose rows have changed.
+    pub fn touch(&mut self, link: Link) {
+        if let Ok(index) = self.index(link) {
+            self.changed[index] = true;
+        }
+    }
+
     /// A link's measurements over time, oldest first.
     ///
     /// # Errors
@@ -527,44 +459,6 @@ impl Core {
     }
 }
 
-/// Whether a verdict is one of a fabric.
-///
-/// # Errors
-/// What it contradicts.
-pub fn check(fabric: Fabric, verdict: &WindowVerdict) -> Result<(), Refusal> {
-    let paths = &verdict.paths;
-    if paths.is_empty() || !paths.is_sorted_by(|a, b| a.spine < b.spine) {
-        return Err(Refusal::Paths);
-    }
-    // A history's numbers have a sign.
-    let has_room = |number: u64| i64::try_from(number).is_ok();
-    if ![verdict.seq, verdict.at_ns, verdict.took_ns]
-        .into_iter()
-        .all(has_room)
-    {
-        return Err(Refusal::Number);
-    }
-    // Counts beyond 2^52 are no packets, and would lose digits.
-    let is_number = |number: f64| (0.0..4.5e15).contains(&number);
-    for path in paths {
-        let spine = SpineId(path.spine);
-        let (src, dst) = (verdict.src, verdict.dst);
-        if !fabric.contains(Path { src, spine, dst }) {
-            return Err(Refusal::OutsideFabric);
-        }
-        let counts = [path.received, path.dropped];
-        let mut counts = counts.iter().chain(path.hops.iter().flatten());
-        let fits = is_number(path.expected)
-            && is_number(path.noise)
-            && path.visible.is_none_or(|rate| (0.0..=1.0).contains(&rate))
-            && counts.all(|&count| is_number(count as f64));
-        if !fits {
-            return Err(Refusal::Number);
-        }
-    }
-    Ok(())
-}
-
 /// What is told of a change; that a link is measured, or no more, is its state and no event.
 fn event_of(now: Nanos, link: Link, change: Change, record: &Record) -> Option<Event> {
     let kind = match (change.from, change.to) {
@@ -619,5 +513,4 @@ fn links_of(fabric: Fabric, spine: SpineId) -> impl Iterator<Item = Link> {
 }
 
 #[cfg(test)]
-#[path = "core_tests.rs"]
 mod tests;

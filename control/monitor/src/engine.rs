@@ -1,46 +1,40 @@
-//! The thread that owns what the monitor knows: takes verdicts, commits, localizes, tells.
+//! The thread that knows: takes verdicts that are on the disk, localizes, tells.
 //!
-//! Each round: verdicts from the lanes are committed together and then given to [`Core`]; a few spines are
-//! looked at; what changed is written down, and told only then. Questions are answered between small steps.
-//! When the history cannot be written, the round is tried again until it can: nothing is taken in meanwhile,
-//! and the switches keep what they have.
+//! A second thread writes ([`scribe`]); this one never waits for a disk. Each round: verdicts that were committed are
+//! given to [`Core`], a few spines are looked at, what changed is given to be written down, and told when it is. Questions
+//! are answered between small steps.
+
+mod evidence;
+mod scribe;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use agent::verdict::WindowVerdict;
-use detector::{Link, Nanos, tails};
+use detector::{Link, Nanos};
 use tokio::sync::mpsc;
 
 use crate::core::{Core, Event, Kind, Row, Rules};
-use crate::history::{History, HistoryError, Restored, Retention, Stream};
+use crate::history::{History, Restored, Retention};
 use crate::routing::{Proposal, Routing};
-use crate::shared::{
-    Detail, Evidence, Item, Order, Question, Shared, SpineCount, Summary, Update, looks_different,
-    now,
-};
+use crate::shared::{Detail, Order, Question, Shared, Summary, Update, looks_different, now};
 use crate::standing::{Standing, State};
+use scribe::{Between, Done, Job, Reply, Scribe};
 
-/// Items of one commit.
-const BATCH_MAX: usize = 1024;
-/// Time between two commits when there is not that much.
-const COMMIT: Duration = Duration::from_millis(50);
 /// Verdicts that are taken before the next question is answered.
 const STEP: usize = 32;
 /// Spines that are looked at in one round.
 const LOOKS: usize = 2;
 /// What was found is published this often.
 const PUBLISH: Duration = Duration::from_millis(250);
-/// All rows are written anew this often, for ages and coverage.
+/// All rows are written anew this often, for ages and coverage, a part at a time.
 const REFRESH: Duration = Duration::from_secs(5);
-/// The history forgets this often.
-const RETAIN: Duration = Duration::from_secs(10);
+/// Parts of that.
+const PARTS: usize = 64;
 /// Between two rounds when it is nobody's turn.
 const PAUSE: Duration = Duration::from_millis(2);
-/// A history that cannot be written is tried again after so long.
-const RETRY: Duration = Duration::from_millis(500);
 
 /// What the engine is started with.
 #[derive(Clone, Debug)]
@@ -77,14 +71,22 @@ impl Default for RoutingSettings {
 struct Engine {
     settings: Settings,
     core: Core,
-    history: History,
     shared: Arc<Shared>,
+    /// To and from who writes.
+    jobs: Sender<Job>,
+    done: Receiver<Done>,
+    between: Arc<Between>,
+    /// Verdicts in the history that were taken.
+    recorded: u64,
     questions: mpsc::Receiver<Question>,
     routing: Routing,
     /// To who takes links out of routing.
     orders: mpsc::Sender<Order>,
     rows: Vec<Row>,
-    trouble: Option<String>,
+    /// Jobs with events that are being written: nothing of them is shown before.
+    unwritten: usize,
+    /// The part of the rows that is written anew next.
+    part: usize,
     /// Events that have not been told.
     untold: Vec<Event>,
 }
@@ -93,15 +95,17 @@ struct Engine {
 #[derive(Debug)]
 pub struct Running {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<()>,
+    threads: [JoinHandle<()>; 2],
 }
 
 impl Running {
     /// Commits what waits and ends.
     pub fn finish(self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Err(panic) = self.thread.join() {
-            std::panic::resume_unwind(panic);
+        for thread in self.threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }
@@ -119,7 +123,6 @@ pub fn start(
     orders: mpsc::Sender<Order>,
 ) -> std::io::Result<Running> {
     let stop = Arc::new(AtomicBool::new(false));
-    let seen = Arc::clone(&stop);
     let mut core = Core::new(settings.rules);
     let fabric = settings.rules.localization.fabric;
     let mut routing = Routing::new(fabric, settings.routing.share);
@@ -140,144 +143,140 @@ pub fn start(
         }
     }
     core.begin_counting();
+    let ((jobs, asked), (say, done)) = (channel(), channel());
+    let between = Arc::new(Between::default());
+    let recorded = history.verdicts();
+    let scribe = Scribe {
+        history,
+        retention: settings.retention,
+        shared: Arc::clone(&shared),
+        between: Arc::clone(&between),
+        jobs: asked,
+        done: say,
+        steps: Default::default(),
+        marks: Vec::new(),
+    };
     let mut engine = Engine {
         rows: core.rows(now()),
+        part: 0,
+        unwritten: 0,
         routing,
         orders,
         settings,
         core,
-        history,
         shared,
+        jobs,
+        done,
+        between,
+        recorded,
         questions,
-        trouble: None,
         untold: Vec::new(),
     };
     engine.publish();
-    let thread = std::thread::Builder::new()
-        .name("monitor".into())
-        .spawn(move || engine.run(&seen))?;
-    Ok(Running { stop, thread })
+    let thread = |name: &str| std::thread::Builder::new().name(name.into());
+    let writer = {
+        let stop = Arc::clone(&stop);
+        thread("monitor-writer").spawn(move || scribe.run(&stop))?
+    };
+    let engine = thread("monitor").spawn(move || engine.run())?;
+    Ok(Running {
+        stop,
+        threads: [engine, writer],
+    })
 }
 
 impl Engine {
-    fn run(mut self, stop: &AtomicBool) {
+    fn run(mut self) {
         let begun = Instant::now();
-        let (mut published, mut refreshed, mut retained) = (begun, begun, begun);
-        let mut committed = begun;
+        let (mut published, mut refreshed) = (begun, begun);
         loop {
-            let is_last = stop.load(Ordering::Relaxed);
-            let is_much = self.shared.waiting() >= BATCH_MAX / 2;
-            if is_much || is_last || committed.elapsed() >= COMMIT {
-                self.take_in(is_last);
-                committed = Instant::now();
-            }
+            let has_news = match self.hear() {
+                Some(has_news) => has_news,
+                None => return,
+            };
             self.look();
-            if published.elapsed() >= PUBLISH || !self.untold.is_empty() {
+            if refreshed.elapsed() >= REFRESH / PARTS as u32 {
+                refreshed = Instant::now();
+                self.refresh();
+            }
+            let is_time = published.elapsed() >= PUBLISH || !self.untold.is_empty();
+            if is_time && self.unwritten == 0 {
                 published = Instant::now();
                 self.publish();
-                // After what has changed was told: ages and coverage alone.
-                if refreshed.elapsed() >= REFRESH {
-                    refreshed = published;
-                    self.rows = self.core.rows(now());
-                }
             }
-            if retained.elapsed() >= RETAIN {
-                let more = self.history.retain(now(), &self.settings.retention);
-                match more {
-                    Ok(true) => {}
-                    Ok(false) => retained = Instant::now(),
-                    Err(error) => {
-                        tracing::warn!("{error}");
-                        retained = Instant::now();
-                    }
-                }
-            }
-            if is_last && self.shared.waiting() == 0 {
-                return;
-            }
-            if is_last && self.trouble.is_some() {
-                tracing::warn!("ended with verdicts that could not be written");
-                return;
-            }
-            if !self.core.is_due(now()) && self.shared.waiting() < BATCH_MAX / 2 {
+            if !has_news && !self.core.is_due(now()) {
                 std::thread::sleep(PAUSE);
             }
         }
     }
 
-    /// Takes a batch from the lanes.
-    fn take_in(&mut self, is_last: bool) {
-        let items = self.shared.take(BATCH_MAX);
-        let mut batch = Vec::with_capacity(items.len());
-        for item in items {
-            match item {
-                Item::Verdict(stream, verdict) => batch.push((stream, verdict)),
-                Item::Skip(stream, oldest) => {
-                    self.commit(std::mem::take(&mut batch), is_last);
-                    self.skip(&stream, oldest);
-                }
-            }
-        }
-        self.commit(batch, is_last);
-    }
-
-    fn skip(&mut self, stream: &Stream, oldest: u64) {
-        match self.history.skip_to(stream, oldest, now().0) {
-            Ok(0) => {}
-            Ok(lost) => {
-                let name = &stream.leaf;
-                tracing::warn!(
-                    "{name}: {lost} verdicts are lost: it no longer had them, or they were none"
-                );
-            }
-            Err(error) => tracing::warn!("{error}"),
-        }
-    }
-
-    fn commit(&mut self, batch: Vec<(Stream, WindowVerdict)>, is_last: bool) {
-        if batch.is_empty() {
-            return;
-        }
-        let fresh = loop {
-            match self.history.commit(batch.clone(), now().0) {
-                Ok(fresh) => break fresh,
-                Err(error) => {
-                    self.say_trouble(&error);
-                    if is_last {
-                        return;
+    /// Takes what was written; whether there was something, and `None` at the end.
+    fn hear(&mut self) -> Option<bool> {
+        let mut has_news = false;
+        while let Ok(done) = self.done.try_recv() {
+            has_news = true;
+            match done {
+                Done::Verdicts(fresh, recorded) => {
+                    for (step, verdict) in fresh.into_iter().enumerate() {
+                        if step % STEP == 0 {
+                            self.answer_all();
+                        }
+                        self.core.take(verdict, now());
                     }
-                    self.answer_all();
-                    std::thread::sleep(RETRY);
+                    self.recorded = recorded;
+                    self.between.taken();
+                    // A look between two batches, however many there are.
+                    return Some(true);
+                }
+                Done::Events(mut events, reply) => {
+                    self.unwritten -= 1;
+                    if let (Some(reply), Some(event)) = (reply, events.first()) {
+                        // Who asked may have gone.
+                        let _ = reply.send(Ok(event.clone()));
+                    }
+                    for event in &events {
+                        let (link, kind) = (event.link, event.kind.name());
+                        let percent = 100.0 * event.drop_rate;
+                        tracing::info!("{link}: {kind}, loses {percent:.3} % {}", event.text);
+                        self.shared.count(event);
+                    }
+                    self.untold.append(&mut events);
+                }
+                Done::Ended => {
+                    self.publish();
+                    return None;
                 }
             }
-        };
-        self.trouble = None;
-        for (step, verdict) in fresh.into_iter().enumerate() {
-            if step % STEP == 0 {
-                self.answer_all();
-            }
-            self.core.take(verdict, now());
         }
+        Some(has_news)
     }
 
-    fn say_trouble(&mut self, error: &HistoryError) {
-        let text = error.to_string();
-        if self.trouble.as_ref() != Some(&text) {
-            tracing::warn!("{text}; nothing is taken in until it can be written");
-            self.trouble = Some(text);
-            self.publish();
+    /// Writes a part of the rows anew: ages and coverage change by themselves. What looks different is left to the
+    /// next publication, which tells it.
+    fn refresh(&mut self) {
+        let size = self.rows.len().div_ceil(PARTS);
+        let (at, from) = (now(), self.part * size);
+        let to = (from + size).min(self.rows.len());
+        for row in self.rows.get_mut(from..to).unwrap_or_default() {
+            if let Ok(new) = self.core.row(row.link, at) {
+                match looks_different(row, &new) {
+                    true => self.core.touch(row.link),
+                    false => *row = new,
+                }
+            }
         }
+        self.part = (self.part + 1) % PARTS;
     }
 
     /// Looks at the spines whose turn it is.
     fn look(&mut self) {
         self.answer_all();
         let events = self.core.evaluate(now(), LOOKS);
-        self.write_down(events);
+        self.write_down(events, None);
     }
 
-    /// Writes events down, to be told afterwards.
-    fn write_down(&mut self, mut events: Vec<Event>) {
+    /// Gives events to be written down, and told afterwards.
+    fn write_down(&mut self, mut events: Vec<Event>, reply: Option<Reply>) {
         if events.is_empty() {
             return;
         }
@@ -292,17 +291,9 @@ impl Engine {
                 Some((event.link, standing.clone()))
             })
             .collect();
-        if let Err(error) = self.history.record(&mut events, &standings) {
-            // They are told all the same: a full disk must not hide a bad link.
-            self.say_trouble(&error);
-        }
-        for event in &events {
-            let (link, kind) = (event.link, event.kind.name());
-            let percent = 100.0 * event.drop_rate;
-            tracing::info!("{link}: {kind}, loses {percent:.3} % {}", event.text);
-            self.shared.count(event);
-        }
-        self.untold.append(&mut events);
+        self.unwritten += 1;
+        // The writer runs as long as this.
+        let _ = self.jobs.send(Job::Events(events, standings, reply));
     }
 
     /// What follows from an event for routing.
@@ -359,7 +350,7 @@ impl Engine {
             ci95: row.ci95,
             text,
         };
-        self.write_down(vec![event]);
+        self.write_down(vec![event], None);
     }
 
     fn answer_all(&mut self) {
@@ -370,6 +361,9 @@ impl Engine {
                     let _ = reply.send(self.detail(link));
                 }
                 Question::Ordered(link, done) => self.ordered(link, done),
+                Question::Delivered(outlet, event) => {
+                    let _ = self.jobs.send(Job::Delivered(outlet, event));
+                }
                 Question::Acknowledge {
                     link,
                     by,
@@ -377,14 +371,12 @@ impl Engine {
                     reply,
                 } => {
                     let done = self.core.acknowledge(link, &by, &note, now());
-                    if let Ok(event) = &done {
-                        self.write_down(vec![event.clone()]);
+                    match done {
+                        Ok(event) => self.write_down(vec![event], Some(reply)),
+                        Err(why) => {
+                            let _ = reply.send(Err(why));
+                        }
                     }
-                    let done = done.and_then(|event| match &self.trouble {
-                        None => Ok(event),
-                        Some(trouble) => Err(format!("it could not be written down: {trouble}")),
-                    });
-                    let _ = reply.send(done);
                 }
             }
         }
@@ -395,7 +387,7 @@ impl Engine {
             row: self.core.row(link, now())?,
             series: self.core.series(link)?,
             evidence: (self.core.evidence(link).into_iter())
-                .map(evidence)
+                .map(evidence::of)
                 .collect(),
         })
     }
@@ -434,6 +426,7 @@ impl Engine {
         let rules = &self.settings.rules;
         let fabric = rules.localization.fabric;
         let states = self.core.states().into_iter();
+        let ledger = self.between.ledger();
         Summary {
             name: self.settings.name.clone(),
             leaves: fabric.leaves,
@@ -441,10 +434,11 @@ impl Engine {
             now_ns: at.0,
             states: states.map(|(state, count)| (state.name(), count)).collect(),
             counts: self.core.counts(),
-            recorded: self.history.verdicts(),
-            history_bytes: self.history.bytes().unwrap_or(0),
+            recorded: self.recorded,
+            history_bytes: ledger.bytes,
             waiting: self.shared.waiting(),
-            trouble: self.trouble.clone(),
+            outlets: self.shared.outlets(),
+            trouble: ledger.trouble,
             target_rate: rules.target_rate,
             horizon_s: rules.localization.horizon.0 as f64 / 1e9,
         }
@@ -457,29 +451,5 @@ fn routing_event(event: Event, text: String) -> Event {
         from: event.to,
         text,
         ..event
-    }
-}
-
-fn evidence(verdict: &WindowVerdict) -> Evidence {
-    let count = |path: &agent::verdict::PathVerdict| {
-        let trials = path.expected.round().max(0.0) as u64;
-        let lost = trials.saturating_sub(path.received + path.dropped);
-        SpineCount {
-            spine: path.spine,
-            expected: path.expected,
-            received: path.received,
-            dropped: path.dropped,
-            outcome: path.outcome,
-            ci95: match trials {
-                0 => [0.0, 1.0],
-                trials => tails::clopper_pearson(lost, trials, 0.95),
-            },
-        }
-    };
-    Evidence {
-        src: verdict.src.to_string(),
-        dst: verdict.dst.to_string(),
-        at_ns: verdict.at_ns,
-        spines: verdict.paths.iter().map(count).collect(),
     }
 }

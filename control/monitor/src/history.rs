@@ -197,6 +197,28 @@ impl History {
         self.streams.get(stream).map_or(1, |(_, seen)| seen.floor())
     }
 
+    /// That of every stream.
+    pub fn floors(&self) -> BTreeMap<Stream, u64> {
+        let streams = self.streams.iter();
+        streams
+            .map(|(stream, (_, seen))| (stream.clone(), seen.floor()))
+            .collect()
+    }
+
+    /// Keeps up to which event an outlet has told.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn delivered(&mut self, outlet: &str, event: u64) -> Result<(), HistoryError> {
+        let written = (self.db)
+            .prepare_cached("insert or replace into meta values (?, ?)")
+            .and_then(|mut write| write.execute(params![outlet, event as i64]));
+        written.map(drop).map_err(|source| HistoryError::Sqlite {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
     /// Verdicts below `oldest` will not come: the switch no longer keeps them. How many those are.
     ///
     /// # Errors

@@ -82,6 +82,24 @@ impl Collector for Collect {
                 ConstCounter::new(number).encode(family.encode_family(&[(label, value)])?)?;
             }
         }
+        let outlets = self.0.outlets();
+        let mut events = encoder.encode_descriptor(
+            "outlet_events",
+            "Events to those who are told: taken, refused for good, and attempts that failed",
+            None,
+            MetricType::Counter,
+        )?;
+        for (name, outlet) in &outlets {
+            let fates = [
+                ("delivered", outlet.delivered),
+                ("refused", outlet.refused),
+                ("failed", outlet.failed),
+            ];
+            for (fate, number) in fates {
+                let labels = [("outlet", *name), ("fate", fate)];
+                ConstCounter::new(number).encode(events.encode_family(&labels)?)?;
+            }
+        }
         let gauges: [Family<'_>; 3] = [
             (
                 "links",

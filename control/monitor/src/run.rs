@@ -4,20 +4,26 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 
 use config::MonitorFile;
+use config::monitor_file::{NatsConfig, WebhookConfig};
 use detector::localize::LocalizerRules;
 use detector::{Fabric, Nanos};
 use tokio::net::TcpListener;
+use tokio::sync::oneshot;
 
 use crate::core::Rules;
 use crate::engine::{self, RoutingSettings, Settings};
 use crate::history::read::Reader;
 use crate::history::{History, HistoryError, Retention};
 use crate::http::{self, App, Tokens};
+use crate::nats::{System, tell::Subject};
+use crate::outlet::Outlet;
 use crate::shared::{Shared, now};
 use crate::standing::Hysteresis;
-use crate::{apply, intake, socket};
+use crate::webhook::Webhook;
+use crate::{apply, intake, nats, outlet, socket};
 
 /// Why it does not start.
 #[derive(Debug, thiserror::Error)]
@@ -43,6 +49,7 @@ pub struct Monitor {
     /// What its parts share.
     pub shared: Arc<Shared>,
     engine: engine::Running,
+    ears: Ears,
     tasks: Vec<tokio::task::JoinHandle<()>>,
 }
 
@@ -91,6 +98,8 @@ impl MonitorSettings {
             },
             sockets: file.sockets.clone(),
             socket: None,
+            nats: file.nats.clone(),
+            webhook: file.webhook.clone(),
         }
     }
 }
@@ -110,6 +119,36 @@ pub struct MonitorSettings {
     pub sockets: Vec<PathBuf>,
     /// Where it answers `spraycheck show`.
     pub socket: Option<PathBuf>,
+    /// Where verdicts of other machines come from.
+    pub nats: Option<NatsConfig>,
+    /// Who is told of events.
+    pub webhook: Option<WebhookConfig>,
+}
+
+impl MonitorSettings {
+    /// Those of a fabric whose sockets it hears, with all else as it is by default.
+    pub fn new(
+        fabric: Fabric,
+        sockets: Vec<PathBuf>,
+        history: PathBuf,
+        listen: SocketAddr,
+    ) -> MonitorSettings {
+        MonitorSettings {
+            engine: Settings {
+                name: "fabric".to_owned(),
+                rules: Rules::new(fabric),
+                retention: Retention::default(),
+                routing: RoutingSettings::default(),
+            },
+            history,
+            listen,
+            tokens: Tokens::default(),
+            sockets,
+            socket: None,
+            nats: None,
+            webhook: None,
+        }
+    }
 }
 
 impl Monitor {
@@ -137,7 +176,19 @@ impl Monitor {
             path: settings.history.clone(),
             source,
         })?;
-        let (shared, questions) = Shared::new(rules.fabric);
+        let (shared, questions) = Shared::new(rules.fabric, history.floors());
+        let fabric_name = settings.engine.name.clone();
+        let system = match &settings.nats {
+            Some(config) => Some(
+                (System::connect(&fabric_name, config).await)
+                    .map_err(explain("nats".to_owned()))?,
+            ),
+            None => None,
+        };
+        let webhook = settings
+            .webhook
+            .map(|config| Webhook::new(config, &fabric_name));
+        let webhook = webhook.transpose().map_err(explain("webhook".to_owned()))?;
         let (orders, ordered) = tokio::sync::mpsc::channel(apply::WAITING_MAX);
         let engine = engine::start(
             settings.engine,
@@ -156,16 +207,28 @@ impl Monitor {
         });
         let mut tasks = vec![
             tokio::spawn(http::serve(listener, Arc::clone(&app))),
-            tokio::spawn(intake::hear(settings.sockets, Arc::clone(&shared))),
             tokio::spawn(apply::serve(ordered, Arc::clone(&shared))),
         ];
         if let Some(own) = own {
-            tasks.push(tokio::spawn(socket::serve(own, app)));
+            tasks.push(tokio::spawn(socket::serve(own, Arc::clone(&app))));
+        }
+        let mut over_nats = None;
+        if let (Some(system), Some(config)) = (system, &settings.nats) {
+            over_nats = Some((system.clone(), config.size.bytes()));
+            let outlet = Outlet::Nats(Subject::new(system));
+            tasks.push(tokio::spawn(outlet::serve(outlet, Arc::clone(&app))));
+        }
+        let ears = Ears::open(settings.sockets, over_nats, Arc::clone(&shared));
+        let ears = ears.map_err(explain("the thread that hears".to_owned()))?;
+        if let Some(webhook) = webhook {
+            let outlet = Outlet::Webhook(webhook);
+            tasks.push(tokio::spawn(outlet::serve(outlet, app)));
         }
         Ok(Monitor {
             address,
             shared,
             engine,
+            ears,
             tasks,
         })
     }
@@ -179,7 +242,58 @@ impl Monitor {
             // Aborted, so it ends at once; its sockets go with it.
             let _ = task.await;
         }
-        let engine = self.engine;
-        let _ = tokio::task::spawn_blocking(move || engine.finish()).await;
+        let (ears, engine) = (self.ears, self.engine);
+        let ends = move || {
+            ears.close();
+            engine.finish();
+        };
+        let _ = tokio::task::spawn_blocking(ends).await;
+    }
+}
+
+/// The thread that hears switches: reading thousands of verdicts a second must not hold up who asks.
+#[derive(Debug)]
+struct Ears {
+    /// It ends with this value.
+    stop: oneshot::Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl Ears {
+    fn open(
+        sockets: Vec<PathBuf>,
+        nats: Option<(System, u64)>,
+        shared: Arc<Shared>,
+    ) -> io::Result<Ears> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (stop, stopped) = oneshot::channel();
+        let hear = async move {
+            let over_nats = async {
+                match nats {
+                    Some((system, size)) => {
+                        nats::intake::hear(system, size, Arc::clone(&shared)).await;
+                    }
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = intake::hear(sockets, Arc::clone(&shared)) => {}
+                () = over_nats => {}
+                _ = stopped => {}
+            }
+        };
+        let thread = std::thread::Builder::new()
+            .name("monitor-intake".into())
+            .spawn(move || runtime.block_on(hear))?;
+        Ok(Ears { stop, thread })
+    }
+
+    fn close(self) {
+        drop(self.stop);
+        if let Err(panic) = self.thread.join() {
+            std::panic::resume_unwind(panic);
+        }
     }
 }

@@ -32,6 +32,8 @@ pub enum Item {
     Verdict(Stream, WindowVerdict),
     /// Nothing below this number will come.
     Skip(Stream, u64),
+    /// Somebody wants to know when all before it in its lane is on the disk.
+    Mark(Stream, oneshot::Sender<()>),
 }
 
 /// A question that only the engine can answer.
@@ -41,6 +43,8 @@ pub enum Question {
     Link(Link, oneshot::Sender<Result<Detail, String>>),
     /// What came of an [`Order`].
     Ordered(Link, Result<(), String>),
+    /// An outlet has told all events up to a number.
+    Delivered(&'static str, u64),
     /// Somebody has seen a conviction.
     Acknowledge {
         /// The link.
@@ -120,6 +124,8 @@ pub struct Summary {
     pub history_bytes: u64,
     /// Items that wait.
     pub waiting: usize,
+    /// Who is told of events, by name.
+    pub outlets: BTreeMap<&'static str, Outlet>,
     /// Why the history cannot be written, if so. Nothing is taken in until it can.
     pub trouble: Option<String>,
     /// A loss of this rate would have been seen on a healthy link.
@@ -150,11 +156,29 @@ pub struct Source {
     pub trouble: Option<String>,
 }
 
+/// Who is told of events.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Outlet {
+    /// Events that were taken, since the start.
+    pub delivered: u64,
+    /// Attempts that failed.
+    pub failed: u64,
+    /// Events that were refused for good, and left out.
+    pub refused: u64,
+    /// The number of the latest event that was taken.
+    pub last: u64,
+    /// What is wrong, if events wait.
+    pub trouble: Option<String>,
+}
+
 /// All that is shared.
 #[derive(Debug)]
 pub struct Shared {
     /// The fabric.
     pub fabric: Fabric,
+    /// Of streams that the history knew at the start: the lowest number that was to come.
+    floors: BTreeMap<Stream, u64>,
+    outlets: Mutex<BTreeMap<&'static str, Outlet>>,
     lanes: Mutex<Lanes<Item>>,
     rows: RwLock<Arc<Vec<Row>>>,
     summary: RwLock<Arc<Summary>>,
@@ -167,10 +191,15 @@ pub struct Shared {
 
 impl Shared {
     /// Nothing known yet, and where the engine finds questions.
-    pub fn new(fabric: Fabric) -> (Arc<Shared>, mpsc::Receiver<Question>) {
+    pub fn new(
+        fabric: Fabric,
+        floors: BTreeMap<Stream, u64>,
+    ) -> (Arc<Shared>, mpsc::Receiver<Question>) {
         let (questions, asked) = mpsc::channel(QUESTIONS_MAX);
         let shared = Shared {
             fabric,
+            floors,
+            outlets: Mutex::default(),
             lanes: Mutex::default(),
             rows: RwLock::default(),
             summary: RwLock::default(),
@@ -189,7 +218,7 @@ impl Shared {
     pub fn offer(&self, item: Item) -> Result<(), Item> {
         let (stream, paths) = match &item {
             Item::Verdict(stream, verdict) => (stream, verdict.paths.len()),
-            Item::Skip(stream, _) => (stream, 1),
+            Item::Skip(stream, _) | Item::Mark(stream, _) => (stream, 1),
         };
         let lane = Arc::clone(&stream.leaf);
         let offered = lock(&self.lanes).offer(&lane, paths, item);
@@ -256,6 +285,21 @@ impl Shared {
     pub async fn report(&self, report: Question) {
         // The engine may have ended.
         let _ = self.questions.send(report).await;
+    }
+
+    /// The lowest number of a stream that was still to come when the monitor was started.
+    pub fn floor(&self, stream: &Stream) -> u64 {
+        self.floors.get(stream).copied().unwrap_or(1)
+    }
+
+    /// Changes what is known of an outlet.
+    pub fn outlet(&self, name: &'static str, change: impl FnOnce(&mut Outlet)) {
+        change(lock(&self.outlets).entry(name).or_default());
+    }
+
+    /// Who is told of events, by name.
+    pub fn outlets(&self) -> BTreeMap<&'static str, Outlet> {
+        lock(&self.outlets).clone()
     }
 
     /// Changes what is known of a source.

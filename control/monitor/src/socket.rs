@@ -49,26 +49,15 @@ struct EventsRequest {
 
 /// Answers for ever.
 pub(crate) async fn serve(listener: agent::socket::Listener, app: Arc<App>) {
-    let Ok(socket) = listener.tokio() else {
-        return;
-    };
-    let places = Arc::new(tokio::sync::Semaphore::new(CLIENTS_MAX));
-    while let Ok(place) = Arc::clone(&places).acquire_owned().await {
-        match socket.accept().await {
-            Ok((stream, _)) => {
-                let app = Arc::clone(&app);
-                tokio::spawn(async move {
-                    // A client that goes away ends its task; others are not affected.
-                    let _ = answer(stream, &app).await;
-                    drop(place);
-                });
-            }
-            Err(error) => {
-                tracing::warn!("accepting on the monitor's socket: {error}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        }
-    }
+    agent::socket::each_client(listener, CLIENTS_MAX, |stream, place| {
+        let app = Arc::clone(&app);
+        tokio::spawn(async move {
+            // A client that goes away ends its task; others are not affected.
+            let _ = answer(stream, &app).await;
+            drop(place);
+        });
+    })
+    .await;
 }
 
 async fn answer(stream: UnixStream, app: &App) -> std::io::Result<()> {

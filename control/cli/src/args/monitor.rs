@@ -1,4 +1,4 @@
-//! Flags of `spraycheck monitor`.
+//! Flags of `spraycheck monitor` and `spraycheck relay`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -27,6 +27,23 @@ pub(crate) struct MonitorArgs {
     /// Answer `spraycheck show` on this socket [default: one that show finds]
     #[arg(long, value_name = "P")]
     pub(crate) socket: Option<PathBuf>,
+}
+
+/// Send the verdicts of this machine's switches to a NATS JetStream stream, from which the monitor takes them.
+///
+/// It reads the switches' sockets, keeps nothing itself, and runs until it is told to stop. A switch, a
+/// server or a monitor that is away is waited for.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  spraycheck relay --config docs/examples/relay.toml")]
+pub(crate) struct RelayArgs {
+    /// The relay's file
+    #[arg(long, value_name = "F")]
+    pub(crate) config: PathBuf,
+    /// Only check the file and print what it would do
+    #[arg(long)]
+    pub(crate) dry_run: bool,
 }
 
 /// A span of time back from now: `90s`, `15m`, `1h`, `7d`; in seconds.

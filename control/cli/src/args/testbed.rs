@@ -51,6 +51,9 @@ pub(crate) struct TestbedArgs {
     /// Answer OpenMetrics over HTTP there, like 127.0.0.1:9111
     #[arg(long, value_name = "ADDRESS", help_heading = "Run")]
     metrics: Option<std::net::SocketAddr>,
+    /// Run a monitor beside it with its page there, like 127.0.0.1:9180; the page stays until Ctrl-C
+    #[arg(long, value_name = "ADDRESS", help_heading = "Run")]
+    pub(crate) monitor: Option<std::net::SocketAddr>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE", help_heading = "Run")]
     pub(crate) json: Option<PathBuf>,

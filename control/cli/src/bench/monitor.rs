@@ -9,10 +9,6 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use detector::{Fabric, Link};
-use monitor::core::Rules;
-use monitor::engine::{RoutingSettings, Settings};
-use monitor::history::Retention;
-use monitor::http::Tokens;
 use monitor::load::{Play, faults};
 use monitor::run::{Monitor, MonitorSettings};
 use monitor::standing::State;
@@ -74,19 +70,14 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
 async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, Value>, Failure> {
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());
     let play = Play::new(FABRIC, folder).map_err(|error| lacks(&error))?;
-    let monitor = Monitor::start(MonitorSettings {
-        engine: Settings {
-            name: "bench".to_owned(),
-            rules: Rules::new(FABRIC),
-            retention: Retention::default(),
-            routing: RoutingSettings::default(),
-        },
-        history: folder.join("history.db"),
-        listen: SocketAddr::from(([127, 0, 0, 1], 0)),
-        tokens: Tokens::default(),
-        sockets: vec![folder.to_owned()],
-        socket: None,
-    })
+    let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+    let history = folder.join("history.db");
+    let monitor = Monitor::start(MonitorSettings::new(
+        FABRIC,
+        vec![folder.to_owned()],
+        history,
+        listen,
+    ))
     .await
     .map_err(|error| lacks(&error))?;
     let (address, begun, cpu) = (monitor.address, Instant::now(), cpu_s());
@@ -135,6 +126,7 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
         "answer_ms_p50": quantile(&answers, 0.5),
         "answer_ms_p99": quantile(&answers, 0.99),
         "answer_ms_max": quantile(&answers, 1.0),
+        "longest": answers.last().map(|answer| answer.1),
         "named": is_named,
         "sound": is_named && summary.recorded == played.verdicts && missed == 0,
     });
@@ -144,23 +136,23 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
     }
 }
 
-/// Asks for everything again and again; the times of the answers in milliseconds, sorted.
-fn ask_for(address: SocketAddr, time: Duration) -> Vec<f64> {
+/// Asks for everything again and again; how long each answer took, in milliseconds, and to what; sorted.
+fn ask_for(address: SocketAddr, time: Duration) -> Vec<(f64, &'static str)> {
     let begun = Instant::now();
     let mut answers = Vec::new();
     while begun.elapsed() < time {
         for path in PATHS {
             let asked = Instant::now();
             if get(address, path).is_ok_and(|length| length > 0) {
-                answers.push(asked.elapsed().as_secs_f64() * 1e3);
+                answers.push((asked.elapsed().as_secs_f64() * 1e3, path));
             } else {
                 // No answer is as bad as one that takes for ever.
-                answers.push(f64::INFINITY);
+                answers.push((f64::INFINITY, path));
             }
         }
         std::thread::sleep(ASK);
     }
-    answers.sort_by(f64::total_cmp);
+    answers.sort_by(|a, b| a.0.total_cmp(&b.0));
     answers
 }
 
@@ -175,10 +167,10 @@ fn get(address: SocketAddr, path: &str) -> std::io::Result<usize> {
     Ok(if is_good { answer.len() } else { 0 })
 }
 
-fn quantile(sorted: &[f64], part: f64) -> f64 {
+fn quantile(sorted: &[(f64, &str)], part: f64) -> f64 {
     let last = sorted.len().saturating_sub(1);
     let place = (last as f64 * part).round() as usize;
-    sorted.get(place).copied().map_or(f64::NAN, round)
+    sorted.get(place).map_or(f64::NAN, |answer| round(answer.0))
 }
 
 fn round(number: f64) -> f64 {

@@ -17,7 +17,7 @@ us, ms, s), a **probability** `0.005` or `\"0.5%\"`, a **fault** `leaf3>spine5:d
 be there any number of times. Where no default is given, the key must be there; \"-\" means that it may be left out and
 then says nothing. An unknown key is refused, with the one that was probably meant.
 
-`spraycheck reference --schema switch` (or fabric, testbed, scenario) prints a JSON schema, with which editors complete
+`spraycheck reference --schema switch` (or fabric, testbed, scenario, monitor, relay) prints a JSON schema, with which editors complete
 and check files while they are written.
 ";
 
@@ -42,6 +42,14 @@ fn introduction(file: File) -> &'static str {
             "## A scenario\n\nFor `spraycheck sim --scenario`; [scenario.toml](examples/scenario.toml) is one. \
              A fabric, and what changes in it when.\n"
         }
+        File::Monitor => {
+            "## A monitor\n\nFor `spraycheck monitor --config`; [monitor.toml](examples/monitor.toml) is one, \
+             [monitor.md](monitor.md) the guide.\n"
+        }
+        File::Relay => {
+            "## A relay\n\nFor `spraycheck relay --config`; [relay.toml](examples/relay.toml) is one. `[nats]` is that of a \
+             monitor.\n"
+        }
     }
 }
 
@@ -64,7 +72,9 @@ fn elsewhere(file: File, path: &str) -> bool {
         ),
         // A testbed's own keys.
         File::Scenario => path == "fabric",
-        File::Switch | File::Testbed => false,
+        // A monitor's keys.
+        File::Relay => path == "nats",
+        File::Switch | File::Testbed | File::Monitor => false,
     }
 }
 

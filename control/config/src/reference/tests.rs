@@ -10,7 +10,7 @@ use crate::error::ConfigError;
 use crate::quantity::{Bytes, Rate, Time};
 use crate::scenario::{ScenarioFile, SimConfig, SimLayer};
 use crate::testbed::{TestbedFile, TestbedLayer};
-use crate::{FabricFile, SwitchSpec, TestbedConfig};
+use crate::{FabricFile, MonitorFile, SwitchSpec, TestbedConfig};
 
 const SWITCH: &str = r#"
 name = "leaf0"
@@ -257,6 +257,21 @@ fn a_testbed_does_what_its_keys_say() {
         },
     };
     assert!(scenario.check()[2] >= 40);
+}
+
+/// Goal: the same of a monitor.
+#[test]
+fn a_monitor_does_what_its_keys_say() {
+    let monitor = Kind {
+        file: File::Monitor,
+        base: "fabric = { leaves = 2, spines = 1 }\nnats = { servers = [\"nats://h\"] }\n",
+        read: |text| MonitorFile::parse(none(), text),
+    };
+    let [defaults, ranges, examples] = monitor.check();
+    assert!(
+        defaults >= 14 && ranges >= 4 && examples >= 28,
+        "{defaults} {ranges} {examples}"
+    );
 }
 
 /// Goal: every example has the form that its key wants, and every key says what it means.

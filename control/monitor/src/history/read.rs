@@ -4,7 +4,7 @@ use std::path::Path;
 
 use detector::Link;
 use rusqlite::types::Value as Sql;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use serde_json::{Value, json};
 
 use crate::core::{Event, Kind};
@@ -92,6 +92,23 @@ impl Reader {
             events.extend(event_of(row)?);
         }
         Ok(events)
+    }
+
+    /// Up to which event an outlet has told; one that is new begins with what comes.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn delivered(&self, outlet: &str) -> rusqlite::Result<u64> {
+        let known = (self
+            .0
+            .prepare_cached("select value from meta where name = ?")?)
+        .query_row([outlet], |row| row.get::<_, i64>(0))
+        .optional()?;
+        let latest = || {
+            let mut query = (self.0).prepare_cached("select coalesce(max(id), 0) from event")?;
+            query.query_row([], |row| row.get::<_, i64>(0))
+        };
+        Ok(known.map_or_else(latest, Ok)? as u64)
     }
 
     /// The links of which something was told since then, or that are not well: what

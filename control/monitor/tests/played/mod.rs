@@ -35,6 +35,8 @@ pub(crate) fn settings(folder: &Path) -> MonitorSettings {
         tokens: Tokens::default(),
         sockets: vec![folder.to_owned()],
         socket: None,
+        nats: None,
+        webhook: None,
     }
 }
 
