@@ -16,12 +16,12 @@ use crate::run::{Started, spraycheck};
 
 const FAULTS: [&str; 3] = ["leaf0>spine1", "leaf3>spine2", "spine3>leaf2"];
 
-fn free_address() -> SocketAddr {
+pub(crate) fn free_address() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("its address")
 }
 
-fn get(address: SocketAddr, path: &str) -> Option<Value> {
+pub(crate) fn get(address: SocketAddr, path: &str) -> Option<Value> {
     let mut stream = TcpStream::connect(address).ok()?;
     let request = format!("GET {path} HTTP/1.0\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
@@ -30,7 +30,7 @@ fn get(address: SocketAddr, path: &str) -> Option<Value> {
     serde_json::from_str(text.split_once("\r\n\r\n")?.1).ok()
 }
 
-fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn wait_for<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(found) = look() {
@@ -55,7 +55,7 @@ fn write_file(folder: &Path) -> String {
     path.display().to_string()
 }
 
-fn convicted(address: SocketAddr) -> Option<Vec<String>> {
+pub(crate) fn convicted(address: SocketAddr) -> Option<Vec<String>> {
     let answer = get(address, "/api/links")?;
     let bad = answer["links"].as_array()?.iter();
     let bad = bad.filter(|row| row["state"] == "convicted");
