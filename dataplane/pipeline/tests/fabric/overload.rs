@@ -232,23 +232,22 @@ fn twice_the_load_on_every_port_is_tail_drops_and_no_failure() {
 }
 
 /// What a window says of its paths: the difference of what was sent and what came is what a spine says
-/// that its own queue has dropped. Else the path would be called failed.
+/// that its own queue has dropped. A spine that has not said so, for opens and closes are dropped as well,
+/// leaves its path void as long as something came (`agent::evidence`).
 fn judge(window: &WindowReport, mut told: u64, mut untold: u64) -> (u64, u64) {
     for spine in window.usable.without(window.disturbed).iter() {
         if window.marked.is_none() {
             continue;
         }
-        let missing = window.sent[spine] - window.counts[spine];
+        let (sent, counted) = (window.sent[spine], window.counts[spine]);
         if window.hops_filled.has(spine) {
-            assert_eq!(
-                missing, window.hops[spine].dropped,
-                "spine {spine}: {window:?}"
-            );
-            told += u64::from(missing);
+            let dropped = window.hops[spine].dropped;
+            assert_eq!(sent - counted, dropped, "spine {spine}: {window:?}");
+            told += u64::from(dropped);
         } else {
-            assert_eq!(
-                missing, 0,
-                "spine {spine} has not told its drops: {window:?}"
+            assert!(
+                sent == 0 || counted > 0,
+                "spine {spine} looks like a black hole: {window:?}"
             );
             untold += 1;
         }
