@@ -271,11 +271,11 @@ fn a_switch_killed_in_the_middle_of_measured_flows_is_back_by_itself() {
     signal("-KILL", daemon);
     signal("-KILL", command);
     let left = until_whole(&arrived, 10);
-    println!("spine0 killed: all packets arrive again after {left:?}");
+    println!("spine0 killed: all packets arrive again after {left:.1?}");
     let before = tests(&fabric);
     start(&fabric, "spine0");
     let again = until_tested(&fabric, before, 1);
-    println!("spine0 started: both spines are tested again after {again:?}");
+    println!("spine0 started: both spines are tested again after {again:.1?}");
 
     // A poll loop that stands still for two seconds is a spine that says nothing, and then a spine.
     let (daemon, _) = processes(&fabric, "spine0");
@@ -285,7 +285,7 @@ fn a_switch_killed_in_the_middle_of_measured_flows_is_back_by_itself() {
     let before = tests(&fabric);
     signal("-CONT", daemon);
     let again = until_tested(&fabric, before, 1);
-    println!("spine0 stood still for 2 s: both spines are tested again after {again:?}");
+    println!("spine0 stood still for 2 s: both spines are tested again after {again:.1?}");
     let failed = tests(&fabric)[1].1;
 
     let (daemon, command) = processes(&fabric, "leaf1");
@@ -295,7 +295,7 @@ fn a_switch_killed_in_the_middle_of_measured_flows_is_back_by_itself() {
     let left = until_whole(&arrived, 10);
     let again = left + until_tested(&fabric, [(0, 0); 2], 1);
     println!(
-        "leaf1 killed and started: all packets arrive after {left:?}, both spines are tested after {again:?}"
+        "leaf1 killed and started: all packets arrive after {left:.1?}, both spines are tested after {again:.1?}"
     );
     let failed = failed + tests(&fabric)[1].1;
     assert_eq!(
@@ -456,7 +456,7 @@ fn a_monitor_whose_disk_is_full_goes_on_when_there_is_room() {
         (recorded(&now)? > before && now["summary"]["trouble"].is_null()).then_some(())
     });
     println!(
-        "the disk has room: verdicts are written down after {:?}",
+        "the disk has room: verdicts are written down after {:.1?}",
         begun.elapsed()
     );
     assert!(named().is_some());
