@@ -170,6 +170,10 @@ fn start(fabric: &Fabric, switch: &str) {
     let folder = fabric.run_folder();
     let file = |extension: &str| folder.join(format!("{switch}.{extension}"));
     let log = std::fs::File::create(file("log")).expect("a log");
+    #[allow(
+        clippy::zombie_processes,
+        reason = "the script stops it by its number, and it outlives the test's own look at it"
+    )]
     let child = Command::new("ip")
         .args(["netns", "exec", &format!("{}-{switch}", fabric.name)])
         .arg(binary("spraycheck"))

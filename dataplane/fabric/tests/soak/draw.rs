@@ -80,16 +80,18 @@ impl Trial {
         let mut start_ns = span_ns / 8;
         while episodes.len() < EPISODES {
             let what = what(&mut chance, span_ns);
-            let link = link(&mut chance, &testbed);
             // What shares its spine with another fault cannot always be told from it: few do.
-            let is_shared = episodes.iter().any(|other| {
-                matches!((&what, &other.what), (What::Loss(..), What::Loss(..)))
-                    && other.link.spine() == link.spine()
-            });
-            if episodes.iter().any(|other| other.link == link) || is_shared && chance.below(8) != 0
-            {
-                continue;
-            }
+            let link = loop {
+                let link = link(&mut chance, &testbed);
+                let is_shared = episodes.iter().any(|other| {
+                    matches!((&what, &other.what), (What::Loss(..), What::Loss(..)))
+                        && other.link.spine() == link.spine()
+                });
+                let is_new = episodes.iter().all(|other| other.link != link);
+                if is_new && (!is_shared || chance.below(8) == 0) {
+                    break link;
+                }
+            };
             let from_ns = start_ns + span_ns * chance.below(BEFORE_PERCENT) / 100;
             let to_ns = start_ns + span_ns;
             episodes.push(Episode {
@@ -139,6 +141,9 @@ impl Trial {
 fn fabric(chance: &mut Chance, number: u64) -> TestbedConfig {
     let base = TestbedConfig::resolve(None, SimConfig::base()).expect("the defaults are right");
     let workload = chance.of(&[
+        Workload::AllToAll,
+        Workload::AllToAll,
+        Workload::AllToAll,
         Workload::AllToAll,
         Workload::AllToAll,
         Workload::AllToAll,
@@ -198,7 +203,7 @@ fn span_ns(testbed: &TestbedConfig) -> u64 {
     let per_path = (LOSSES / (4.0 * DETECTABLE)).max(testbed.rules().p_min as f64);
     let paths = u64::from(testbed.spines) * u64::from(testbed.leaves - 1);
     let frame_ns = (u64::from(testbed.mtu) + 100) * 8_000 / 100_000;
-    (per_path as u64 * paths * frame_ns * 3).clamp(2_000_000, 60_000_000)
+    (per_path as u64 * paths * frame_ns * 3).clamp(2_000_000, 30_000_000)
 }
 
 fn link(chance: &mut Chance, testbed: &TestbedConfig) -> Link {

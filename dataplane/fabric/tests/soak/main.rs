@@ -28,7 +28,7 @@ use oracle::{Found, Oracle};
 use pipeline::Note;
 
 /// Episodes of the short form.
-const SHORT: u64 = 16;
+const SHORT: u64 = 8;
 /// Hops between two looks at what is named.
 const LOOK_HOPS: u64 = 50_000;
 
@@ -153,7 +153,7 @@ fn run(number: u64, sums: &mut Sums) {
     sums.fabric_ns += engine.status().now_ns;
 }
 
-/// Fault: faults on random links that come and are repaired (16 episodes; `scripts/trust soak`)
+/// Fault: faults on random links that come and are repaired (8 episodes; `scripts/trust soak`)
 /// Forwarding: as links let it
 /// Verdicts: nobody is named wrongly; what loses 0.5 % is named in time
 /// Counter: -

@@ -205,10 +205,11 @@ fn twice_the_load_on_every_port_is_tail_drops_and_no_failure() {
     // At least two thirds of what was offered is more than the fabric takes.
     assert!(dropped > offered / 2, "{dropped} of {offered}");
     assert_eq!(arrived.top, top_offered, "the highest class loses nothing");
-    // A window of the other flow goes before it at the source, a full queue of 33 packets at most, 270 us
-    // each. Then come three links, on each a packet of a lower class that has begun, two of the other
-    // leaves' and itself: 541 us on a downlink.
-    let before_ns = 33 * 8 * STEP_NS;
+    // A window of the other flow goes before it at the source: a quarter of its 100 packets on an uplink,
+    // its messages, and what JSQ sends there beside: 40 packets, 270 us each. Then come three links, on
+    // each a packet of a lower class that has begun, two of the other leaves' and itself: 541 us on a
+    // downlink.
+    let before_ns = 40 * 8 * STEP_NS;
     assert!(
         arrived.top_ns_max < before_ns + 3 * 4 * 541_000,
         "{} ns",
