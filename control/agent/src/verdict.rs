@@ -267,7 +267,7 @@ mod tests {
         for outcome in Outcome::ALL {
             assert_eq!(Outcome::from(outcome.state()), outcome);
         }
-        assert_eq!(Outcome::ALL.iter().filter(|o| o.is_void()).count(), 7);
+        assert_eq!(Outcome::ALL.iter().filter(|o| o.is_void()).count(), 8);
     }
 
     /// Goal: the line is what the documentation says, and reads back.
