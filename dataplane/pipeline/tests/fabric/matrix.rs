@@ -199,10 +199,10 @@ fn every_test_that_the_pages_name_exists() {
         let mut is_test = false;
         for line in text.lines() {
             is_test |= line.contains("#[test]") || line.contains("#[tokio::test");
-            if let Some(name) = function(line) {
-                if std::mem::take(&mut is_test) {
-                    tests.insert(name.to_owned());
-                }
+            if let Some(name) = function(line)
+                && std::mem::take(&mut is_test)
+            {
+                tests.insert(name.to_owned());
             }
         }
     }
