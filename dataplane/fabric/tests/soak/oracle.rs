@@ -153,7 +153,11 @@ impl<'a> Oracle<'a> {
                     *waiting.entry(far).or_default() += sent;
                 }
             }
-            if verdict.tests.iter().any(|test| test.path.spine == spine) {
+            // A void test is of its window alone: what waits for more goes on waiting.
+            let is_told = |test: &detector::PathTest| {
+                test.path.spine == spine && !matches!(test.state, PathState::Void(_))
+            };
+            if verdict.tests.iter().any(is_told) {
                 *tested.entry(far).or_default() += waiting.remove(&far).unwrap_or(0.0);
             }
             let allowed = 6.0 * (tolerated * history.get(&far).unwrap_or(&0.0)).sqrt();
