@@ -20,6 +20,7 @@ mod run;
 mod service;
 mod show;
 mod sim;
+mod survive;
 mod telemetry;
 mod terminal;
 mod testbed;

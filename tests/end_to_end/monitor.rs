@@ -57,7 +57,7 @@ fn write_file(folder: &Path, more: &str) -> String {
     path.display().to_string()
 }
 
-fn convicted(address: SocketAddr) -> Option<Vec<String>> {
+pub(crate) fn convicted(address: SocketAddr) -> Option<Vec<String>> {
     let answer = get(address, "/api/links")?;
     let bad = answer["links"].as_array()?.iter();
     let bad = bad.filter(|row| row["state"] == "convicted");

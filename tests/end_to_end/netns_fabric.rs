@@ -14,13 +14,13 @@ use crate::run::{binary, root, spraycheck};
 const START: Duration = Duration::from_secs(60);
 
 /// The fabric under a name of this process, brought down when dropped.
-struct Fabric {
-    name: String,
-    folder: tempfile::TempDir,
+pub(crate) struct Fabric {
+    pub(crate) name: String,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Fabric {
-    fn new() -> Fabric {
+    pub(crate) fn new() -> Fabric {
         Fabric {
             name: format!("t{}", std::process::id()),
             folder: tempfile::tempdir().expect("a folder"),
@@ -40,7 +40,7 @@ impl Fabric {
     }
 
     /// As `run`; the standard output of what must succeed.
-    fn done(&self, arguments: &[&str]) -> String {
+    pub(crate) fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(
@@ -51,6 +51,11 @@ impl Fabric {
             self.logs()
         );
         text
+    }
+
+    /// Where the script keeps files, logs and sockets.
+    pub(crate) fn run_folder(&self) -> std::path::PathBuf {
+        self.folder.path().join("run")
     }
 
     fn logs(&self) -> String {
@@ -81,7 +86,7 @@ impl Drop for Fabric {
 }
 
 /// The example with a name of this process, for EAL's files are the machine's.
-fn fabric_file(folder: &Path, name: &str) -> String {
+pub(crate) fn fabric_file(folder: &Path, name: &str) -> String {
     let example = root().join("docs/examples/fabric.toml");
     let text = std::fs::read_to_string(example).expect("the example");
     let path = folder.join("fabric.toml");

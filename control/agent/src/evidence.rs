@@ -37,11 +37,9 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
             };
             usable.iter().map(record).collect()
         }),
-        void: report
-            .usable
-            .and(report.disturbed)
+        void: usable
             .iter()
-            .map(|spine| (SpineId(spine as u16), void_reason(report)))
+            .filter_map(|&spine| Some((SpineId(spine as u16), void(report, spine)?)))
             .collect(),
         usable: usable.iter().map(|&spine| SpineId(spine as u16)).collect(),
         end: match report.reason {
@@ -52,6 +50,18 @@ pub fn window_of(report: &WindowReport) -> Option<Window> {
         first_marked_ns: Nanos(report.first_marked_at.0),
         closed_ns: Nanos(report.ended_at.0),
     })
+}
+
+/// Why a path's counts say nothing, if so.
+fn void(report: &WindowReport, spine: usize) -> Option<VoidReason> {
+    if report.disturbed.has(spine) {
+        return Some(void_reason(report));
+    }
+    // Opens and closes may be lost in a full queue as packets are. Without its record what is missing
+    // may lie in the spine's own queue. Where nothing came at all, the path is a black hole.
+    let (sent, counted) = (report.sent[spine], report.counts[spine]);
+    let is_untold = report.marked.is_some() && !report.hops_filled.has(spine);
+    (is_untold && counted > 0 && counted < sent).then_some(VoidReason::NoRecord)
 }
 
 /// A path is disturbed because its links changed, or, when all are, because two windows of one
@@ -65,5 +75,60 @@ fn void_reason(report: &WindowReport) -> VoidReason {
         VoidReason::ColourClash
     } else {
         VoidReason::LinkChanged
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::message::Hop;
+    use packet::{Address, Psn, Qpn as FlowQpn, Space};
+    use pipeline::types::FANOUT_MAX;
+    use pipeline::{FlowKey, LeafId as Leaf, Nanos as Time, SpineSet};
+
+    use super::*;
+
+    /// Goal: a path that misses packets and has no record is void, for its spine may have dropped them;
+    /// with a record, or without a single packet, it is judged.
+    #[test]
+    fn a_path_without_a_record_is_void_and_a_black_hole_fails() {
+        let (mut sent, mut counts) = ([0; FANOUT_MAX], [0; FANOUT_MAX]);
+        sent[..4].fill(100);
+        counts[..4].copy_from_slice(&[60, 60, 0, 100]);
+        let mut hops_filled = SpineSet::EMPTY;
+        hops_filled.insert(1);
+        let report = WindowReport {
+            key: FlowKey {
+                source: Address::v4(1),
+                destination: Address::v4(2),
+                qpn: FlowQpn(7),
+                space: Space::Requests,
+            },
+            source: Leaf(0),
+            destination: Leaf(1),
+            epoch: 1,
+            packets: 400,
+            first_psn: Psn::new(0),
+            marked: Some(400),
+            usable: SpineSet::first(4),
+            disturbed: SpineSet::EMPTY,
+            is_changed: false,
+            flushed: SpineSet::first(4),
+            counts,
+            sent,
+            hops_filled,
+            hops: [Hop::default(); FANOUT_MAX],
+            threshold: None,
+            failed: SpineSet::EMPTY,
+            reason: EndReason::Close,
+            first_marked_at: Time(1),
+            ended_at: Time(2),
+        };
+        let window = window_of(&report).expect("its spines are known");
+        assert_eq!(window.void, [(SpineId(0), VoidReason::NoRecord)]);
+        let unclosed = WindowReport {
+            marked: None,
+            ..report
+        };
+        assert_eq!(window_of(&unclosed).expect("as before").void, []);
     }
 }

@@ -5,6 +5,7 @@
 //! moment newer than another.
 
 mod measured;
+mod versioned;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -12,6 +13,12 @@ use pipeline::types::{FANOUT_MAX, Set};
 use pipeline::{Counters, DropReason, Note, PortCounters, PortId, SpineSet, Switch, Token};
 
 pub use measured::Measured;
+
+/// What [`versioned`] is made of.
+mod atomic {
+    pub(super) use std::hint::spin_loop;
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering, fence};
+}
 
 /// What one port publishes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -95,11 +95,13 @@ pub enum Outcome {
     NothingSent,
     /// Void: the configuration changed.
     Reconfigured,
+    /// Void: packets are missing, and the spine has not told its own drops.
+    NoRecord,
 }
 
 impl Outcome {
     /// All, in the order of their numbers in a history.
-    pub const ALL: [Outcome; 11] = [
+    pub const ALL: [Outcome; 12] = [
         Outcome::Healthy,
         Outcome::Failed,
         Outcome::TooFewPackets,
@@ -111,6 +113,7 @@ impl Outcome {
         Outcome::NoClose,
         Outcome::NothingSent,
         Outcome::Reconfigured,
+        Outcome::NoRecord,
     ];
 
     /// The outcome as the detector has it.
@@ -127,6 +130,7 @@ impl Outcome {
             Outcome::NoClose => PathState::Void(VoidReason::NoClose),
             Outcome::NothingSent => PathState::Void(VoidReason::NothingSent),
             Outcome::Reconfigured => PathState::Void(VoidReason::Reconfigured),
+            Outcome::NoRecord => PathState::Void(VoidReason::NoRecord),
         }
     }
 
@@ -150,6 +154,7 @@ impl From<PathState> for Outcome {
             PathState::Void(VoidReason::NoClose) => Outcome::NoClose,
             PathState::Void(VoidReason::NothingSent) => Outcome::NothingSent,
             PathState::Void(VoidReason::Reconfigured) => Outcome::Reconfigured,
+            PathState::Void(VoidReason::NoRecord) => Outcome::NoRecord,
         }
     }
 }
@@ -262,7 +267,7 @@ mod tests {
         for outcome in Outcome::ALL {
             assert_eq!(Outcome::from(outcome.state()), outcome);
         }
-        assert_eq!(Outcome::ALL.iter().filter(|o| o.is_void()).count(), 7);
+        assert_eq!(Outcome::ALL.iter().filter(|o| o.is_void()).count(), 8);
     }
 
     /// Goal: the line is what the documentation says, and reads back.

@@ -75,6 +75,8 @@ pub enum VoidReason {
     KnownDrops,
     /// No close came, so M and S are not known.
     NoClose,
+    /// Packets are missing, and the spine has not told how many its own queues dropped.
+    NoRecord,
     /// No packet was sent on this path.
     NothingSent,
     /// The configuration has changed while the window ran, or while its counts waited for more.
@@ -176,6 +178,7 @@ impl fmt::Display for VoidReason {
             VoidReason::ColourClash => "colour-clash",
             VoidReason::KnownDrops => "known-drops",
             VoidReason::NoClose => "no-close",
+            VoidReason::NoRecord => "no-record",
             VoidReason::NothingSent => "nothing-sent",
             VoidReason::Reconfigured => "reconfigured",
         })

@@ -183,6 +183,11 @@ impl Engine {
         &self.core
     }
 
+    /// The links that control would name now.
+    pub fn named(&mut self) -> detector::Localization {
+        self.core.locate()
+    }
+
     /// Link traversals so far.
     pub fn hops(&self) -> u64 {
         self.net.hops

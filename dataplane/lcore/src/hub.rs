@@ -1,116 +1,22 @@
 //! What the lcores of one process share: whose turn a window is, what one has heard for all, how deep
 //! the queues of others are. Atomics and bounded queues; nobody waits for anybody.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod depths;
+mod slot;
 
 use crossbeam::queue::ArrayQueue;
-use crossbeam::utils::CachePadded;
-use pipeline::port::PRIORITIES;
-use pipeline::{Claim, Notice};
+use pipeline::Notice;
+
+pub use depths::Depths;
+pub use slot::Slot;
 
 /// Notices that may wait for an lcore. A lost one comes again: link state at its interval, a
 /// neighbour when it is asked for.
 const NOTICES_MAX: usize = 1024;
 
-/// The one window of a leaf, over all lcores.
-///
-/// A word: the lcore that has it (0: nobody, else its number and 1), who had it last, the epoch.
-#[derive(Debug, Default)]
-pub struct Slot {
-    word: CachePadded<AtomicU64>,
-    /// Lcores that asked while another had it.
-    waiting: CachePadded<AtomicU64>,
-}
-
-const HOLDER: u64 = 0xff;
-const LAST_SHIFT: u32 = 8;
-const EPOCH_SHIFT: u32 = 32;
-
-impl Slot {
-    /// Claims it for `lcore`. Who had it last lets those go first who asked meanwhile.
-    pub fn claim(&self, lcore: usize) -> Claim {
-        let me = lcore as u64 + 1;
-        let word = self.word.load(Ordering::Acquire);
-        let own_bit = 1u64 << (lcore & 63);
-        let others = self.waiting.load(Ordering::Relaxed) & !own_bit;
-        let was_last = word >> LAST_SHIFT & HOLDER == me;
-        if word & HOLDER != 0 || was_last && others != 0 {
-            if word & HOLDER != me {
-                self.waiting.fetch_or(own_bit, Ordering::Relaxed);
-            }
-            return Claim::Taken;
-        }
-        let taken = word | me;
-        let result = self
-            .word
-            .compare_exchange(word, taken, Ordering::AcqRel, Ordering::Relaxed);
-        if result.is_err() {
-            self.waiting.fetch_or(own_bit, Ordering::Relaxed);
-            return Claim::Taken;
-        }
-        self.waiting.fetch_and(!own_bit, Ordering::Relaxed);
-        Claim::Granted {
-            epoch: (word >> EPOCH_SHIFT) as u32,
-        }
-    }
-
-    /// Gives it back, its latest window being `epoch`.
-    pub fn release(&self, lcore: usize, epoch: u32) {
-        let word = u64::from(epoch) << EPOCH_SHIFT | (lcore as u64 + 1) << LAST_SHIFT;
-        self.word.store(word, Ordering::Release);
-    }
-}
-
-/// Depths of one port, as its owner publishes them, and what of each lcore is in them.
-#[derive(Debug)]
-pub struct Depths {
-    version: CachePadded<AtomicU64>,
-    queued: [AtomicU64; PRIORITIES],
-    /// Bytes that the owner has ever accepted from each lcore, by priority.
-    accepted: Vec<[AtomicU64; PRIORITIES]>,
-}
-
-impl Depths {
-    fn new(lcores: usize) -> Depths {
-        Depths {
-            version: CachePadded::default(),
-            queued: Default::default(),
-            accepted: (0..lcores).map(|_| Default::default()).collect(),
-        }
-    }
-
-    /// Publishes; called by the owner. Depths go first: who reads backwards never takes bytes for
-    /// accepted that are not in the depths it reads, so a queue never looks shorter than it is.
-    pub fn publish(&self, queued: &[u64; PRIORITIES], accepted: &[[u64; PRIORITIES]]) {
-        for (place, bytes) in self.queued.iter().zip(queued) {
-            place.store(*bytes, Ordering::Release);
-        }
-        for (places, bytes) in self.accepted.iter().zip(accepted) {
-            for (place, bytes) in places.iter().zip(bytes) {
-                place.store(*bytes, Ordering::Release);
-            }
-        }
-        self.version.fetch_add(1, Ordering::Release);
-    }
-
-    /// How often it was published.
-    #[inline]
-    pub fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// What the owner holds, and what is on its way to it from `lcore`, which has ever sent `sent`.
-    pub fn beyond(&self, lcore: usize, sent: &[u64; PRIORITIES]) -> [u64; PRIORITIES] {
-        let mut beyond = [0; PRIORITIES];
-        for (queue, bytes) in beyond.iter_mut().enumerate() {
-            let accepted = self.accepted[lcore][queue].load(Ordering::Acquire);
-            *bytes = sent[queue].saturating_sub(accepted);
-        }
-        for (bytes, place) in beyond.iter_mut().zip(&self.queued) {
-            *bytes += place.load(Ordering::Acquire);
-        }
-        beyond
-    }
+/// What [`slot`] and [`depths`] are made of.
+mod atomic {
+    pub(super) use std::sync::atomic::{AtomicU64, Ordering};
 }
 
 /// Everything that lcores share.
@@ -157,6 +63,11 @@ impl Hub {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use pipeline::Claim;
+    use pipeline::port::PRIORITIES;
+
     use super::*;
 
     /// Goal: one has it at a time, epochs go on over all, and who waited goes before who had it.
@@ -197,7 +108,7 @@ mod tests {
                         slot.release(lcore, epoch + 1);
                     }
                     // Nobody may wait for one that is gone.
-                    slot.waiting.fetch_and(!(1 << lcore), Ordering::SeqCst);
+                    slot.leave(lcore);
                 });
             }
         });

@@ -4,6 +4,7 @@
 #[path = "../../../dataplane/pipeline/tests/fabric/net.rs"]
 #[allow(dead_code)]
 mod net;
+pub mod seeds;
 
 use pipeline::{DropReason, Nanos, PortId, Report, Sink, Switch};
 

@@ -28,6 +28,11 @@ fn bursts(net: &mut Net) {
     net.run(500_000, &mut perfect);
 }
 
+/// Fault: all descriptors of an egress port full
+/// Forwarding: queues, then tail drops
+/// Verdicts: drops in own queues are no evidence
+/// Counter: `tail-drop`
+/// Right again: at once
 #[test]
 fn drops_at_the_source_are_not_in_what_was_sent() {
     let mut net = Net::new(|config| tight(config, true), false);
@@ -41,6 +46,7 @@ fn drops_at_the_source_are_not_in_what_was_sent() {
     assert!(net.sinks[0].dropped.is_empty(), "the close tells it");
 }
 
+/// Fault: all descriptors of an egress port full
 #[test]
 fn drops_at_a_spine_are_told_by_the_close_of_their_path() {
     let mut net = Net::new(|config| tight(config, false), false);

@@ -224,6 +224,11 @@ fn packets_that_are_lost_before_the_source_leaf_are_missing_on_no_path() {
     assert_nothing_lost(&windows);
 }
 
+/// Fault: a downlink goes down
+/// Forwarding: over the others
+/// Verdicts: that path void
+/// Counter: `link-state-changes`
+/// Right again: the next window
 #[test]
 fn a_downlink_that_goes_down_in_the_middle_is_void_and_not_failed() {
     let mut net = Net::new(|config| config.link_state_ns = Some(50_000), false);
@@ -243,6 +248,11 @@ fn a_downlink_that_goes_down_in_the_middle_is_void_and_not_failed() {
     net.assert_conserved();
 }
 
+/// Fault: report rings full
+/// Forwarding: goes on
+/// Verdicts: what it missed is counted
+/// Counter: `reports-lost`
+/// Right again: the next window
 #[test]
 fn while_control_hangs_packets_go_on_and_what_it_missed_is_counted() {
     let mut net = Net::new(|_| {}, false);
@@ -265,6 +275,11 @@ fn while_control_hangs_packets_go_on_and_what_it_missed_is_counted() {
     assert_eq!((windows.len(), windows[0].marked), (1, Some(100)));
 }
 
+/// Fault: control is slow
+/// Forwarding: goes on
+/// Verdicts: a late threshold is not used
+/// Counter: `thresholds-late`
+/// Right again: the next window
 #[test]
 fn a_threshold_that_comes_late_or_for_an_older_window_is_not_used() {
     let mut net = Net::new(|_| {}, false);

@@ -98,6 +98,12 @@ fn set_cable(net: &mut Net, leaf: u16, spine: u16, up: bool) {
 }
 
 /// Goal: without packet memory nothing is said, and so nothing is said wrongly; packets go on.
+///
+/// Fault: no packet memory at a leaf or spine
+/// Forwarding: goes on
+/// Verdicts: what cannot be said is not judged
+/// Counter: `messages-unsent`, `without-close`, `icmp-unsent`
+/// Right again: the next window
 #[test]
 fn without_packet_memory_packets_go_on_and_no_verdict_is_wrong() {
     for switch in [0, 1, usize::from(LEAVES)] {
@@ -120,6 +126,12 @@ fn without_packet_memory_packets_go_on_and_no_verdict_is_wrong() {
 
 /// Goal: control that stands still for ten seconds misses reports, which are counted, and nothing
 /// else.
+///
+/// Fault: control stands still for ten seconds
+/// Forwarding: goes on
+/// Verdicts: what it missed is counted
+/// Counter: `reports-lost`
+/// Right again: the next window
 #[test]
 fn control_that_stands_still_for_ten_seconds_misses_reports_alone() {
     let stop = |net: &mut Net, n: u32| net.sinks[1].is_control_stuck = (1_000..2_000).contains(&n);
@@ -141,6 +153,12 @@ fn control_that_stands_still_for_ten_seconds_misses_reports_alone() {
 }
 
 /// Goal: a clock that jumps by ten seconds or an hour ends what was open, and nothing more.
+///
+/// Fault: the clock jumps by 10 s, by an hour
+/// Forwarding: goes on
+/// Verdicts: the open window ends
+/// Counter: `windows-capped`
+/// Right again: the next window
 #[test]
 fn a_clock_that_jumps_ends_what_was_open() {
     for seconds in [10, 3_600] {
@@ -160,6 +178,12 @@ fn a_clock_that_jumps_ends_what_was_open() {
 }
 
 /// Goal: an lcore that stands still for five milliseconds makes a queue, and no loss on a path.
+///
+/// Fault: an lcore stalls for 5 ms
+/// Forwarding: queue, tail drops
+/// Verdicts: right
+/// Counter: `tail-drop`
+/// Right again: the next window
 #[test]
 fn an_lcore_that_stalls_makes_a_queue_and_no_loss_on_a_path() {
     let stall = |net: &mut Net, n: u32| {
@@ -179,6 +203,12 @@ fn an_lcore_that_stalls_makes_a_queue_and_no_loss_on_a_path() {
 
 /// Goal: an uplink that flaps ten times a second, held down or not, loses what is on it and is
 /// void; held down, it is not used between flaps.
+///
+/// Fault: an uplink flaps at 10 Hz
+/// Forwarding: over the others, all of it
+/// Verdicts: that path void
+/// Counter: `link-state-changes`, `resprayed`
+/// Right again: the next window
 #[test]
 fn an_uplink_that_flaps_ten_times_a_second_is_void_and_never_wrong() {
     for hold_down_ns in [0, 100_000_000] {
@@ -201,6 +231,12 @@ fn an_uplink_that_flaps_ten_times_a_second_is_void_and_never_wrong() {
 }
 
 /// Goal: while all uplinks are down packets are dropped by name, and windows begin again after.
+///
+/// Fault: all uplinks down
+/// Forwarding: named drops
+/// Verdicts: begin again when they are back
+/// Counter: `no-uplink`
+/// Right again: the first packet after
 #[test]
 fn with_all_uplinks_down_packets_have_a_named_end_and_windows_return() {
     let cut = |net: &mut Net, n: u32| {
@@ -220,6 +256,12 @@ fn with_all_uplinks_down_packets_have_a_named_end_and_windows_return() {
 }
 
 /// Goal: a damaged frame is a loss of its link: counted there by name, and missing on that path.
+///
+/// Fault: damaged frames on a link
+/// Forwarding: lost there
+/// Verdicts: a loss of that link, exactly
+/// Counter: `bad-fcs`
+/// Right again: at once
 #[test]
 fn damaged_frames_are_losses_of_their_link() {
     let damaged = RefCell::new(Vec::new());
@@ -260,6 +302,12 @@ fn damaged_frames_are_losses_of_their_link() {
 
 /// Goal: either leaf, killed in the middle of a measured flow, counts its epochs from the start
 /// again: no report mixes before and after.
+///
+/// Fault: a leaf or spine restarts in the middle of a window
+/// Forwarding: from the next packet on
+/// Verdicts: epochs begin anew, nothing is mixed
+/// Counter: `colour-clash`, `closes-unknown`
+/// Right again: the next window
 #[test]
 fn a_switch_that_is_restarted_in_the_middle_mixes_nothing() {
     for switch in [0, 1, LEAVES + 2] {
@@ -278,6 +326,12 @@ fn a_switch_that_is_restarted_in_the_middle_mixes_nothing() {
 }
 
 /// Goal: links that operators take out and put back, ten times, spoil no verdict.
+///
+/// Fault: links disabled and enabled by control
+/// Forwarding: over the others, all of it
+/// Verdicts: right or void
+/// Counter: -
+/// Right again: at once
 #[test]
 fn links_that_are_disabled_and_enabled_spoil_no_verdict() {
     let toggle = |net: &mut Net, n: u32| {

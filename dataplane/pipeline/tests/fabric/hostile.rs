@@ -327,6 +327,12 @@ fn flapping_and_poisoned_neighbours_stay_behind_their_port() {
 /// Goal: short flows, each of a queue pair of its own, fill the destination's table of four rows
 /// again and again; the victim is counted whole, for a row is given up only when nothing waits in
 /// it.
+///
+/// Fault: flow table full
+/// Forwarding: goes on
+/// Verdicts: flows without a row at first are void
+/// Counter: `flow-table-full`
+/// Right again: the next window
 #[test]
 fn a_full_flow_table_gives_up_idle_rows_alone() {
     /// Packets of one of the attacker's flows.
@@ -353,6 +359,8 @@ fn a_full_flow_table_gives_up_idle_rows_alone() {
 }
 
 /// Goal: a flow that found no row for its first packets has counted too few: void, never failed.
+///
+/// Fault: flow table full
 #[test]
 fn a_flow_that_found_no_room_at_first_is_void() {
     let tiny = |config: &mut SwitchConfig| config.measurement.rows_max = 1;
@@ -386,6 +394,8 @@ fn a_flow_that_found_no_room_at_first_is_void() {
 
 /// Goal: likewise where the row is found between two copies of the window's open, and all else is
 /// there.
+///
+/// Fault: flow table full
 #[test]
 fn a_window_that_found_no_room_on_one_path_is_void() {
     let mut config = measurement(false);

@@ -2,10 +2,11 @@
 //!
 //! The seeds are the captures of real RDMA stacks in `tests/corpus`, with marked data and messages
 //! of hosts and switches beside them. The stable toolchain runs it; the seed is fixed.
-//! `FUZZ_FRAMES` is another number of frames for each port, `FUZZ_SEED` another seed
-//! (`scripts/trust fuzz`).
+//! `FUZZ_FRAMES` is another number of frames for each port, `FUZZ_SEED` another seed, and `FUZZ_KEEP` a
+//! file to which a line of the run is added (`scripts/trust fuzz`).
 
 use std::collections::BTreeSet;
+use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
@@ -316,6 +317,7 @@ fn soak(name: &str, config: &SwitchConfig, port: u16, mutator: &mut Mutator) -> 
 
 #[test]
 fn mutated_frames_are_all_accounted_for() {
+    let begun = Instant::now();
     let mut seeds = captured();
     assert!(seeds.len() > 1_000, "{} captured frames", seeds.len());
     let mut addresses = BTreeSet::new();
@@ -363,4 +365,18 @@ fn mutated_frames_are_all_accounted_for() {
         );
     }
     assert!(spine.tx > 10_000, "{} through the spine", spine.tx);
+    if let Ok(path) = std::env::var("FUZZ_KEEP") {
+        let line = format!(
+            "fuzz seed={} frames={} seconds={:.0}\n",
+            set("FUZZ_SEED", SEED),
+            3 * set("FUZZ_FRAMES", FRAMES_PER_PORT),
+            begun.elapsed().as_secs_f64()
+        );
+        let file = std::fs::OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&path);
+        let written = file.and_then(|mut file| file.write_all(line.as_bytes()));
+        written.unwrap_or_else(|error| panic!("{path}: {error}"));
+    }
 }

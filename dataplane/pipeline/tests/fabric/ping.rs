@@ -261,6 +261,8 @@ fn answers_are_bounded_by_one_bucket() {
 }
 
 /// Goal: without packet memory errors are counted as unsent, and replies, which need none, go on.
+///
+/// Fault: no packet memory at a leaf or spine
 #[test]
 fn without_memory_only_errors_are_lost() {
     let mut net = Net::new(with_addresses, false);

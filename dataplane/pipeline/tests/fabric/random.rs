@@ -396,6 +396,11 @@ fn compare(seed: u64, report: &WindowReport, truth: &mut Truth) -> u64 {
     judged
 }
 
+/// Fault: packets late, twice, lost anywhere, hosts that lie
+/// Forwarding: as links let them
+/// Verdicts: right or void, over 60 random fabrics
+/// Counter: -
+/// Right again: -
 #[test]
 fn a_report_is_the_truth_whatever_links_and_hosts_do() {
     let (mut windows, mut reported, mut paths, mut lost, mut unseen) = (0, 0, 0, 0, 0);

@@ -166,6 +166,11 @@ fn after(reason: DropReason) -> Net {
     }
 }
 
+/// Fault: the switch holds as many packets as it may
+/// Forwarding: others go on
+/// Verdicts: drops in own queues are no evidence
+/// Counter: `queue-memory`
+/// Right again: at once
 #[test]
 fn every_drop_reason_is_provoked_and_counted_once() {
     for &reason in DropReason::ALL {

@@ -1,0 +1,174 @@
+//! What is true of a trial, and whether control has said anything else.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use agent::core::Verdict;
+use config::{Evidence, TestbedConfig};
+use detector::{LeafId, Link, PathState};
+
+use crate::draw::{DETECTABLE, Episode, LOSSES, Trial, What};
+
+/// A packet that was on its way when a link was repaired may still be missed so much later.
+const ON_ITS_WAY_NS: u64 = 2_000_000;
+
+/// What control said of an episode that it had to find, or might find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Found {
+    /// There was nothing to find, and nothing was said.
+    Silent,
+    /// It loses less than must be found, shares its spine with another, or the evidence is receive-only.
+    NotHeld {
+        /// It was named all the same.
+        is_named: bool,
+    },
+    /// It had too few packets while it lasted.
+    TooFew {
+        /// It was named all the same.
+        is_named: bool,
+    },
+    /// It had to be found, and was named by then: this long after the fault had come.
+    InTime { after_ns: u64 },
+    /// It had to be found at that time, and was not.
+    Missed { due_ns: u64 },
+}
+
+/// What is true of a trial.
+pub(crate) struct Oracle<'a> {
+    trial: &'a Trial,
+    testbed: &'a TestbedConfig,
+}
+
+impl Episode {
+    fn loss(&self) -> Option<f64> {
+        match self.what {
+            What::Loss(rate, _) => Some(rate),
+            What::Harmless(_) | What::Down | What::Disabled => None,
+        }
+    }
+
+    /// Bursts are rarer than single losses of the same rate: four packets each, of which two are lost.
+    fn clumps(&self) -> f64 {
+        match &self.what {
+            What::Loss(_, spec) if spec.starts_with("burst") => 4.0,
+            _ => 1.0,
+        }
+    }
+}
+
+impl<'a> Oracle<'a> {
+    pub(crate) fn new(trial: &'a Trial) -> Oracle<'a> {
+        Oracle {
+            trial,
+            testbed: &trial.config.testbed,
+        }
+    }
+
+    /// Whether a link has lost packets before a time: only such may be named.
+    pub(crate) fn is_guilty(&self, link: Link, now_ns: u64) -> bool {
+        let of_link = |episode: &&Episode| episode.link == link && episode.loss().is_some();
+        let mut episodes = self.trial.episodes.iter().filter(of_link);
+        episodes.any(|episode| episode.from_ns <= now_ns)
+    }
+
+    /// Failed path tests whose path has lost nothing while their packets went over it.
+    pub(crate) fn false_paths(&self, verdicts: &[Verdict]) -> u64 {
+        let tests = verdicts.iter().flat_map(|verdict| &verdict.tests);
+        let failed = tests.filter(|test| test.state == PathState::Failed);
+        let is_false = |test: &&detector::PathTest| {
+            let links = [
+                Link::Up {
+                    leaf: test.path.src,
+                    spine: test.path.spine,
+                },
+                Link::Down {
+                    spine: test.path.spine,
+                    leaf: test.path.dst,
+                },
+            ];
+            !self.trial.episodes.iter().any(|episode| {
+                links.contains(&episode.link)
+                    && episode.loss().is_some()
+                    && episode.from_ns <= test.at_ns.0
+                    && test.first_marked_ns.0 <= episode.to_ns + ON_ITS_WAY_NS
+            })
+        };
+        failed.filter(is_false).count() as u64
+    }
+
+    /// What was to be said of an episode, and was. `named_ns` is when its link was named first.
+    pub(crate) fn judge(
+        &self,
+        episode: &Episode,
+        verdicts: &[Verdict],
+        named_ns: Option<u64>,
+    ) -> Found {
+        let Some(rate) = episode.loss() else {
+            return Found::Silent;
+        };
+        let is_named = named_ns.is_some();
+        let shares_spine = self.trial.episodes.iter().any(|other| {
+            other.link != episode.link
+                && other.link.spine() == episode.link.spine()
+                && other.loss().is_some()
+        });
+        let is_receive_only = self.testbed.evidence == Evidence::ReceiveOnly;
+        if rate < DETECTABLE || shares_spine || is_receive_only {
+            return Found::NotHeld { is_named };
+        }
+        match (self.due_ns(episode, rate, verdicts), named_ns) {
+            (None, _) => Found::TooFew { is_named },
+            (Some(due_ns), Some(named_ns)) if named_ns <= due_ns => Found::InTime {
+                after_ns: named_ns.saturating_sub(episode.from_ns),
+            },
+            (Some(due_ns), _) => Found::Missed { due_ns },
+        }
+    }
+
+    /// When an episode's link must be named: with the test that completes, on a second path over it,
+    /// the packets on which its rate is judged. They are those of windows that lie within the
+    /// episode and have been tested. Losses must also stand out of what the path's earlier packets
+    /// were allowed to lose: six standard deviations of that are asked for on top.
+    fn due_ns(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<u64> {
+        let tolerated = 2.0 * self.testbed.p0.value();
+        let mut waiting: BTreeMap<LeafId, f64> = BTreeMap::new();
+        let mut tested: BTreeMap<LeafId, f64> = BTreeMap::new();
+        let mut history: BTreeMap<LeafId, f64> = BTreeMap::new();
+        let mut ready: BTreeSet<LeafId> = BTreeSet::new();
+        let spine = episode.link.spine();
+        for verdict in verdicts {
+            let window = &verdict.window;
+            let far = match episode.link {
+                Link::Up { leaf, .. } if leaf == window.src => window.dst,
+                Link::Down { leaf, .. } if leaf == window.dst => window.src,
+                Link::Up { .. } | Link::Down { .. } => continue,
+            };
+            let place = window.usable.iter().position(|&usable| usable == spine);
+            let is_void = window.void.iter().any(|&(void, _)| void == spine);
+            if let (Some(place), Some(sent), false) = (place, &window.sent, is_void) {
+                let sent = sent[place] as f64;
+                *history.entry(far).or_default() += sent;
+                if episode.from_ns <= window.first_marked_ns.0
+                    && window.closed_ns.0 <= episode.to_ns
+                {
+                    *waiting.entry(far).or_default() += sent;
+                }
+            }
+            // A void test is of its window alone: what waits for more goes on waiting.
+            let is_told = |test: &detector::PathTest| {
+                test.path.spine == spine && !matches!(test.state, PathState::Void(_))
+            };
+            if verdict.tests.iter().any(is_told) {
+                *tested.entry(far).or_default() += waiting.remove(&far).unwrap_or(0.0);
+            }
+            let allowed = 6.0 * (tolerated * history.get(&far).unwrap_or(&0.0)).sqrt();
+            let needed = (LOSSES * episode.clumps() + allowed) / rate;
+            if tested.get(&far).is_some_and(|&packets| packets >= needed) {
+                ready.insert(far);
+            }
+            if ready.len() >= 2 {
+                return Some(window.closed_ns.0);
+            }
+        }
+        None
+    }
+}
