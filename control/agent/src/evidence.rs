@@ -58,9 +58,11 @@ fn void(report: &WindowReport, spine: usize) -> Option<VoidReason> {
         return Some(void_reason(report));
     }
     // Opens and closes may be lost in a full queue as packets are. Without its record what is missing
-    // may lie in the spine's own queue. Where nothing came at all, the path is a black hole.
+    // may lie in the spine's own queue. Where nothing came at all, the path is a black hole; where no
+    // spine has told anything, they keep no records.
     let (sent, counted) = (report.sent[spine], report.counts[spine]);
-    let is_untold = report.marked.is_some() && !report.hops_filled.has(spine);
+    let keep_records = report.marked.is_some() && !report.hops_filled.is_empty();
+    let is_untold = keep_records && !report.hops_filled.has(spine);
     (is_untold && counted > 0 && counted < sent).then_some(VoidReason::NoRecord)
 }
 
@@ -88,7 +90,7 @@ mod tests {
     use super::*;
 
     /// Goal: a path that misses packets and has no record is void, for its spine may have dropped them;
-    /// with a record, or without a single packet, it is judged.
+    /// with a record, without a single packet, or behind spines that keep no records it is judged.
     #[test]
     fn a_path_without_a_record_is_void_and_a_black_hole_fails() {
         let (mut sent, mut counts) = ([0; FANOUT_MAX], [0; FANOUT_MAX]);
@@ -125,6 +127,11 @@ mod tests {
         };
         let window = window_of(&report).expect("its spines are known");
         assert_eq!(window.void, [(SpineId(0), VoidReason::NoRecord)]);
+        let foreign = WindowReport {
+            hops_filled: SpineSet::EMPTY,
+            ..report
+        };
+        assert_eq!(window_of(&foreign).expect("as before").void, []);
         let unclosed = WindowReport {
             marked: None,
             ..report
