@@ -1,6 +1,6 @@
 //! The thread that knows: takes verdicts that are on the disk, localizes, tells.
 //!
-//! A second thread writes ([`scribe`]); this one never waits for a disk. Each round: verdicts that were committed are
+//! A second thread writes (`scribe`); this one never waits for a disk. Each round: verdicts that were committed are
 //! given to [`Core`], a few spines are looked at, what changed is given to be written down, and told when it is. Questions
 //! are answered between small steps.
 

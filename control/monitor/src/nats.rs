@@ -5,7 +5,7 @@
 //! | `spraycheck.NAME.verdicts.SWITCH` | `spraycheck-NAME`, a work queue | a hello and verdicts, as a switch's socket tells them |
 //! | `spraycheck.NAME.events` | `spraycheck-NAME-events` | one event, as JSON |
 //!
-//! A relay ([`relay`]) beside the switches publishes the first, the monitor takes them ([`intake`]). The subject's last
+//! A relay ([`relay`]) beside the switches publishes the first, the monitor takes them (`intake`). The subject's last
 //! part is the switch's name, so that NATS's own permissions say who may speak for whom.
 
 pub mod relay;
