@@ -39,7 +39,7 @@ fn the_unit_is_verified_by_systemd() {
 }
 
 /// The file of a leaf on devices that need nothing.
-fn leaf(name: &str) -> String {
+pub(crate) fn leaf(name: &str) -> String {
     let example =
         std::fs::read_to_string(root().join("docs/examples/leaf0.toml")).expect("the example");
     let mut text = example

@@ -10,7 +10,7 @@ use rustix::net::{
 };
 use serde_json::Value;
 
-use crate::run::{Started, root, spraycheck};
+use crate::run::{Started, spraycheck};
 
 /// Where DPDK of this user keeps its runtime files.
 fn runtime_folders() -> Vec<PathBuf> {
@@ -86,19 +86,8 @@ impl Client {
 fn a_switch_answers_dpdk_telemetry() {
     let folder = tempfile::tempdir().expect("a folder");
     let name = format!("tele{}", std::process::id());
-    let example = root().join("docs/examples/leaf0.toml");
-    let example = std::fs::read_to_string(example).expect("the example");
     // Frames of net_null are no packets of a host: each is received, and dropped with its reason.
-    let mut text = example
-        .replacen("name = \"leaf0\"", &format!("name = \"{name}\""), 1)
-        .replacen("# device = \"0000:03:00.0\"", "device = \"net_null9\" #", 1)
-        .replacen("memory = \"auto\"", "memory = \"no-huge\"", 1)
-        .replacen("packets = 32768", "packets = 2048", 1)
-        .replacen("idle = \"poll\" ", "idle = \"sleep\" ", 1);
-    for uplink in 0..4 {
-        let peer = format!("peer = \"spine{uplink}\"");
-        text = text.replacen(&peer, &format!("{peer}\ndevice = \"net_null{uplink}\""), 1);
-    }
+    let text = crate::service::leaf(&name);
     let config = folder.path().join("leaf0.toml");
     std::fs::write(&config, text).expect("a file");
     let (config, socket) = (config.display().to_string(), folder.path().join("s"));
