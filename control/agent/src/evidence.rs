@@ -57,13 +57,18 @@ fn void(report: &WindowReport, spine: usize) -> Option<VoidReason> {
     if report.disturbed.has(spine) {
         return Some(void_reason(report));
     }
-    // Opens and closes may be lost in a full queue as packets are. Without its record what is missing
-    // may lie in the spine's own queue. Where nothing came at all, the path is a black hole; where no
-    // spine has told anything, they keep no records.
+    // Opens and closes may be lost in a full queue as packets are. Where other spines tell of drops in
+    // their queues, what is missing on a path that has no record may lie in its spine's queue as well.
+    // Without such drops it is the link that has lost packets and messages; where nothing came at all,
+    // the path is a black hole.
     let (sent, counted) = (report.sent[spine], report.counts[spine]);
-    let keep_records = report.marked.is_some() && !report.hops_filled.is_empty();
-    let is_untold = keep_records && !report.hops_filled.has(spine);
-    (is_untold && counted > 0 && counted < sent).then_some(VoidReason::NoRecord)
+    let is_told = report.marked.is_none() || report.hops_filled.has(spine);
+    let is_congested = || {
+        let told = report.usable.and(report.hops_filled);
+        told.iter().any(|other| report.hops[other].dropped > 0)
+    };
+    let is_missing = counted > 0 && counted < sent;
+    (!is_told && is_missing && is_congested()).then_some(VoidReason::NoRecord)
 }
 
 /// A path is disturbed because its links changed, or, when all are, because two windows of one
@@ -89,8 +94,9 @@ mod tests {
 
     use super::*;
 
-    /// Goal: a path that misses packets and has no record is void, for its spine may have dropped them;
-    /// with a record, without a single packet, or behind spines that keep no records it is judged.
+    /// Goal: among spines that drop packets, a path that misses some and has no record is void, for its
+    /// spine may have dropped them; with a record, without a single packet, or where no spine tells of a
+    /// drop, it is judged: a link that loses nine tenths loses its messages as well.
     #[test]
     fn a_path_without_a_record_is_void_and_a_black_hole_fails() {
         let (mut sent, mut counts) = ([0; FANOUT_MAX], [0; FANOUT_MAX]);
@@ -98,6 +104,8 @@ mod tests {
         counts[..4].copy_from_slice(&[60, 60, 0, 100]);
         let mut hops_filled = SpineSet::EMPTY;
         hops_filled.insert(1);
+        let mut hops = [Hop::default(); FANOUT_MAX];
+        hops[1].dropped = 1;
         let report = WindowReport {
             key: FlowKey {
                 source: Address::v4(1),
@@ -118,7 +126,7 @@ mod tests {
             counts,
             sent,
             hops_filled,
-            hops: [Hop::default(); FANOUT_MAX],
+            hops,
             threshold: None,
             failed: SpineSet::EMPTY,
             reason: EndReason::Close,
@@ -127,15 +135,22 @@ mod tests {
         };
         let window = window_of(&report).expect("its spines are known");
         assert_eq!(window.void, [(SpineId(0), VoidReason::NoRecord)]);
-        let foreign = WindowReport {
-            hops_filled: SpineSet::EMPTY,
-            ..report
-        };
-        assert_eq!(window_of(&foreign).expect("as before").void, []);
-        let unclosed = WindowReport {
-            marked: None,
-            ..report
-        };
-        assert_eq!(window_of(&unclosed).expect("as before").void, []);
+        let judged = [
+            WindowReport {
+                hops: [Hop::default(); FANOUT_MAX],
+                ..report
+            },
+            WindowReport {
+                hops_filled: SpineSet::EMPTY,
+                ..report
+            },
+            WindowReport {
+                marked: None,
+                ..report
+            },
+        ];
+        for report in judged {
+            assert_eq!(window_of(&report).expect("as before").void, []);
+        }
     }
 }

@@ -104,6 +104,19 @@ fn two_faults_are_both_named() {
     }
 }
 
+/// Goal: a link that loses nearly all, its opens and closes with the rest, is named like any, up or down.
+#[test]
+fn a_link_that_loses_nearly_all_is_named() {
+    for link in ["leaf3>spine5", "spine2>leaf6"] {
+        for drop in ["0.5", "0.9", "0.97"] {
+            let config = settings(Evidence::SourceCounts, &[format!("{link}:drop={drop}")]);
+            let mut memory = fabric(&config);
+            memory.run_all_to_all(enough(&config), true);
+            assert_eq!(memory.named(), (vec![link.to_string()], vec![]), "{drop}");
+        }
+    }
+}
+
 /// Goal: two bad uplinks into one spine convict no downlink of it.
 #[test]
 fn two_bad_uplinks_into_a_spine_convict_no_downlink() {

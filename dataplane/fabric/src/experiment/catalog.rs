@@ -326,17 +326,19 @@ fn noise(settings: &Settings) -> Vec<Cell> {
     cells
 }
 
-fn roc(settings: &Settings) -> Vec<Cell> {
+/// Packets per spine, seeds and loss rates of Fig. 8.
+pub(super) fn fig_8(settings: &Settings) -> (u64, u32, Vec<f64>) {
     let (packets, seeds) = if settings.quick {
         (20_000, 2)
     } else {
         (500_000, 20)
     };
-    let rates = drops(
-        settings,
-        &[0.001, 0.002, 0.003, 0.004, 0.005, 0.01],
-        &[0.004, 0.02],
-    );
+    let full = [0.001, 0.002, 0.003, 0.004, 0.005, 0.01];
+    (packets, seeds, drops(settings, &full, &[0.004, 0.02]))
+}
+
+fn roc(settings: &Settings) -> Vec<Cell> {
+    let (packets, seeds, rates) = fig_8(settings);
     let mut cells = Vec::new();
     for k in spines(settings, &[8], &[8]) {
         for load in loads(settings, k, &[0.97]) {

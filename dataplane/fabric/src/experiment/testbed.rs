@@ -3,31 +3,22 @@
 //! This crate knows no DPDK: a trial on the data plane is a configuration for whoever can run it, and
 //! what that run came to is read here, as a run of the simulator is.
 
+use agent::result::TestbedResult;
 use config::{TestbedConfig, Time};
 use detector::SpineId;
 use serde_json::json;
 
-use super::catalog::{Way, cell, drops, loads, spines};
+use super::catalog::{Way, cell, fig_8, loads, spines};
 use super::claim::Claim;
 use super::trial::{Paths, Setup, Trial};
 use super::{Cell, Kind, Settings};
 use crate::build::SimError;
-use agent::result::TestbedResult;
 
 /// Time on the clock on the wall after which a run is given up: hundreds of times what it takes.
 const LIMIT: Time = Time::new(3_600_000_000_000);
 
 pub(super) fn cells(settings: &Settings) -> Vec<Cell> {
-    let (packets, seeds) = if settings.quick {
-        (20_000, 2)
-    } else {
-        (500_000, 20)
-    };
-    let rates = drops(
-        settings,
-        &[0.001, 0.002, 0.003, 0.004, 0.005, 0.01],
-        &[0.004, 0.02],
-    );
+    let (packets, seeds, rates) = fig_8(settings);
     let mut cells = Vec::new();
     for k in spines(settings, &[8], &[8]) {
         // At the load of one host at the rate of an uplink nothing queues, here or there.
