@@ -6,6 +6,7 @@
 //! many connections are open; equal calls give equal frames.
 
 mod common;
+mod foresee;
 mod receive;
 mod rnr;
 mod settle;

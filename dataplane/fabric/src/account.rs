@@ -86,7 +86,7 @@ impl Engine {
                 continue;
             };
             let at_leaf = counters(leaf, host.port.index());
-            let to_host = HOST_ARRIVE | self.station_of_host[index] as u32;
+            let to_host = HOST_ARRIVE | place(self.net.switches + self.station_of_host[index], 0);
             links_conserved &= station.sent == at_leaf.rx_packets + on_way(station.to)
                 && at_leaf.tx_packets == station.host.counters().frames_received + on_way(to_host);
         }

@@ -92,6 +92,7 @@ impl Engine {
         let rates = (testbed.link_rate, testbed.host_rate);
         let mut engine = Engine {
             is_large: nodes.len() > NODES_IN_CACHE,
+            foreseen: 0,
             config: config.clone(),
             net: Net::new(
                 [nodes.len(), leaves * usize::from(testbed.hosts_per_leaf)],
@@ -235,7 +236,7 @@ impl Engine {
                 first_qpn += work.config().hosts * work.config().qps;
                 station.tasks.push(Task { script, base });
             }
-            self.nodes[leaf].out[host.port.index()] = Out::to_host(number);
+            self.nodes[leaf].out[host.port.index()] = Out::to_host(self.net.switches + number);
             self.station_of_host[index] = number;
             self.stations.push(station);
         }

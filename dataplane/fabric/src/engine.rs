@@ -14,10 +14,11 @@ use config::SimConfig;
 use config::fabric::Fabric;
 use endpoint::QpId;
 use pipeline::report::Command;
-use pipeline::{Nanos, PortId};
+use pipeline::{Nanos, PortId, Token};
 
 use crate::net::{
     ARRIVE, DAMAGED, DEPART, HOST_ARRIVE, HOST_SEND, HOST_TIMER, KIND, Net, Node, of_place,
+    owner_of,
 };
 use crate::report::Ending;
 use crate::station::Station;
@@ -28,13 +29,10 @@ const HOPS_PER_LOOK: u64 = 1 << 15;
 const WINDOWS_PER_LOOK: u32 = 1 << 13;
 /// One of so many windows is timed, when the parts' shares are asked for.
 const WINDOWS_PER_SAMPLE: u32 = 7;
-/// So many events ahead what they will need is asked for.
-const FIRST_AHEAD: usize = 11;
-const SECOND_AHEAD: usize = 8;
-const THIRD_AHEAD: usize = 5;
-const FOURTH_AHEAD: usize = 2;
-/// Places of flows that are kept from the third look to the fourth.
-pub(crate) const PLACES: usize = 8;
+/// Events whose needs are asked for at a time ([`Engine::foresee`]).
+const BLOCK: usize = 8;
+/// Places of flows that are kept from the second look to the third: of the blocks under way.
+pub(crate) const PLACES: usize = 4 * BLOCK;
 /// The masks are reset and old counts expire this often (paper 3.4).
 const RESET_NS: u64 = 60_000_000_000;
 /// Without a frame of a host for so long nothing will come any more: retransmissions of all tries
@@ -110,6 +108,8 @@ pub struct Engine {
     pub(crate) is_large: bool,
     /// Of the events ahead, the places of their flows ([`Engine::foresee`]).
     pub(crate) places: [u16; PLACES],
+    /// Events of the window whose needs were all asked for, up to this one.
+    pub(crate) foreseen: usize,
 }
 
 impl Engine {
@@ -227,21 +227,17 @@ impl Engine {
             return self.together(Nanos(limit_ns));
         }
         self.now_ns = next_ns;
-        let switches = self.net.switches;
-        self.net.wheel.open(next_ns, limit_ns, |what| {
-            let (node, _) = of_place(what);
-            match what & KIND {
-                HOST_ARRIVE | HOST_SEND | HOST_TIMER => switches + (what & !KIND) as usize,
-                _ => node,
-            }
-        });
+        self.net.wheel.open(next_ns, limit_ns, owner_of);
+        if self.is_large {
+            self.foresee_first();
+        }
         for place in 0..self.net.wheel.owners() {
-            let owner = self.net.wheel.owner(place);
-            while let Some(event) = self.net.wheel.pop(owner) {
-                if self.is_large {
+            self.net.wheel.owner(place);
+            while let Some(event) = self.net.wheel.pop() {
+                self.handle::<TIMED>(event);
+                if self.is_large && self.net.wheel.done() >= self.foreseen {
                     self.foresee();
                 }
-                self.handle::<TIMED>(event);
             }
         }
         self.net.wheel.close();
@@ -249,40 +245,93 @@ impl Engine {
         None
     }
 
-    /// Asks the CPU's caches for what the next events of the window will need: what is farther away
-    /// first, and what that leads to when it has come. Switches are others every time, and a large
-    /// fabric's state lies beyond the second level.
+    /// Asks the CPU's caches for what the first events of the window will need.
     #[inline(always)]
+    fn foresee_first(&mut self) {
+        self.foreseen = 0;
+        for block in 0..3 {
+            self.foresee_nodes(block * BLOCK);
+        }
+        self.foresee_flows(0);
+        self.foresee_flows(BLOCK);
+        self.foresee_exits(0);
+        self.foreseen = BLOCK;
+    }
+
+    /// Asks the CPU's caches for what the next events of the window will need, a block at a time: what is
+    /// farther away first, and what that leads to when it has come. Switches are others every time, and
+    /// a large fabric's state lies beyond the second level.
+    #[inline(never)]
     fn foresee(&mut self) {
-        let (wheel, nodes) = (&self.net.wheel, &self.nodes);
-        let at = |ahead: usize| {
-            let (what, frame) = wheel.ahead(ahead)?;
-            let (index, port) = of_place(what);
-            // The other kinds have no frame, or are few.
-            (what & KIND == ARRIVE).then_some(())?;
-            Some((nodes.get(index)?, PortId(port as u16), frame?))
-        };
-        if let Some((what, frame)) = wheel.ahead(FIRST_AHEAD) {
+        let at = self.foreseen;
+        self.foresee_nodes(at + 2 * BLOCK);
+        self.foresee_flows(at + BLOCK);
+        self.foresee_exits(at);
+        self.foreseen = at + BLOCK;
+    }
+
+    /// First: frames and switches.
+    #[inline(always)]
+    fn foresee_nodes(&self, from: usize) {
+        let mut last = usize::MAX;
+        for Event { what, frame, .. } in self.net.wheel.ahead(from, BLOCK) {
             if let Some(frame) = frame {
                 frame.foresee();
             }
-            if what & KIND <= DEPART
-                && let Some(node) = nodes.get(of_place(what).0)
-            {
+            // An owner's events stand side by side.
+            let owner = owner_of(*what);
+            if owner == last {
+                continue;
+            }
+            last = owner;
+            if let Some(node) = self.nodes.get(owner) {
+                prefetch::line(&node.out);
                 node.switch.foresee();
+            } else if let Some(station) = self.stations.get(owner - self.net.switches) {
+                station.foresee();
             }
         }
-        if let Some((node, port, _)) = at(SECOND_AHEAD) {
-            node.switch.foresee_port(port);
+    }
+
+    /// Second: ports, and what is known of the flows.
+    #[inline(always)]
+    fn foresee_flows(&mut self, from: usize) {
+        let mut last = usize::MAX;
+        let events = self.net.wheel.ahead(from, BLOCK).iter().zip(from..);
+        for (Event { what, frame, .. }, index) in events {
+            let Some(frame) = frame else {
+                continue;
+            };
+            let (owner, port) = of_place(*what);
+            let Some(node) = self.nodes.get(owner) else {
+                if let Some(station) = self.stations.get(owner - self.net.switches) {
+                    station.host.foresee_qp(frame.header());
+                }
+                continue;
+            };
+            if owner != last {
+                node.switch.foresee_state();
+                last = owner;
+            }
+            let place = node.switch.foresee_flow(PortId(port as u16), frame);
+            self.places[index % PLACES] = place.unwrap_or(0) as u16;
         }
-        let seen = wheel.done();
-        if let Some((node, port, frame)) = at(THIRD_AHEAD) {
-            let place = node.switch.foresee_flow(port, frame);
-            self.places[(seen + THIRD_AHEAD) % PLACES] = place.unwrap_or(0) as u16;
-        }
-        if let Some((node, port, frame)) = at(FOURTH_AHEAD) {
-            let place = usize::from(self.places[(seen + FOURTH_AHEAD) % PLACES]);
-            let out = node.switch.foresee_exit(port, place, frame);
+    }
+
+    /// Third: where packets will leave.
+    #[inline(always)]
+    fn foresee_exits(&self, from: usize) {
+        let events = self.net.wheel.ahead(from, BLOCK).iter().zip(from..);
+        for (Event { what, frame, .. }, index) in events {
+            let (ARRIVE, Some(frame)) = (what & KIND, frame) else {
+                continue;
+            };
+            let (node, port) = of_place(*what);
+            let Some(node) = self.nodes.get(node) else {
+                continue;
+            };
+            let place = usize::from(self.places[index % PLACES]);
+            let out = node.switch.foresee_exit(PortId(port as u16), place, frame);
             if let Some(out) = out.and_then(|out| node.out.get(out.index())) {
                 prefetch::line(out);
             }
@@ -328,7 +377,7 @@ impl Engine {
                 self.nodes[index].depart(now, index, PortId(port as u16), &mut self.net);
             }
             (HOST_ARRIVE, Some(frame)) => {
-                let index = (event.what & !KIND) as usize;
+                let index = owner_of(event.what) - self.net.switches;
                 let station = &mut self.stations[index];
                 let begun = TIMED.then(Instant::now);
                 station.receive(now, &frame);
@@ -338,7 +387,7 @@ impl Engine {
                 self.note_failed(index);
             }
             (HOST_SEND, _) => {
-                let index = (event.what & !KIND) as usize;
+                let index = owner_of(event.what) - self.net.switches;
                 let station = &mut self.stations[index];
                 if station.is_send_due(now) {
                     let begun = TIMED.then(Instant::now);
@@ -347,7 +396,7 @@ impl Engine {
                 }
             }
             (HOST_TIMER, _) => {
-                let index = (event.what & !KIND) as usize;
+                let index = owner_of(event.what) - self.net.switches;
                 let station = &mut self.stations[index];
                 if station.tick(now) {
                     station.go_on(now, index, &mut self.net);

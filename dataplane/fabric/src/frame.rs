@@ -5,7 +5,7 @@
 
 use agent::seam::FromSwitch;
 use endpoint::HEADER_ROOM;
-use pipeline::{DropReason, Report, Sink, Token};
+use pipeline::{DropReason, PortId, Report, Sink, Token};
 
 /// Bytes of a frame that lie in the first two cache lines; with the lengths before them, a WRITE
 /// Middle's headers (54) need one.
@@ -122,6 +122,8 @@ pub struct SimSink {
     pub reports: Vec<FromSwitch>,
     /// The switch that is being driven.
     pub switch: u16,
+    /// What it has cut through, and the port.
+    cut: Option<(PortId, Frame)>,
 }
 
 impl SimSink {
@@ -146,6 +148,12 @@ impl SimSink {
         self.free.push(frame);
     }
 
+    /// What the switch that is being driven has cut through, and by which port it leaves.
+    #[inline(always)]
+    pub fn take_cut(&mut self) -> Option<(PortId, Frame)> {
+        self.cut.take()
+    }
+
     /// Frames that are out.
     pub fn out(&self) -> u64 {
         self.made - self.free.len() as u64
@@ -165,6 +173,15 @@ impl Sink<Frame> for SimSink {
 
     fn consume(&mut self, token: Frame) {
         self.give(token);
+    }
+
+    #[inline(always)]
+    fn cut_through(&mut self, port: PortId, token: Frame) -> Result<(), Frame> {
+        if self.cut.is_some() {
+            return Err(token);
+        }
+        self.cut = Some((port, token));
+        Ok(())
     }
 
     fn report(&mut self, report: Report<'_>) -> bool {

@@ -11,25 +11,33 @@ use pipeline::{Nanos, PortId, Switch, Token};
 use crate::frame::{Frame, SimSink};
 use crate::wheel::Wheel;
 
-/// What an event's word says in its upper four bits; below are the node (12) and the port (16), or
-/// a host.
-pub(crate) const ARRIVE: u32 = 0 << 28;
-pub(crate) const DAMAGED: u32 = 1 << 28;
-pub(crate) const DEPART: u32 = 2 << 28;
-pub(crate) const HOST_ARRIVE: u32 = 3 << 28;
-pub(crate) const HOST_SEND: u32 = 4 << 28;
-pub(crate) const HOST_TIMER: u32 = 5 << 28;
-pub(crate) const KIND: u32 = 0xf << 28;
+/// What an event's word says in its upper three bits; below are its owner (18), a switch's number or,
+/// behind those, a host's, and the port (11).
+pub(crate) const ARRIVE: u32 = 0 << 29;
+pub(crate) const DAMAGED: u32 = 1 << 29;
+pub(crate) const DEPART: u32 = 2 << 29;
+pub(crate) const HOST_ARRIVE: u32 = 3 << 29;
+pub(crate) const HOST_SEND: u32 = 4 << 29;
+pub(crate) const HOST_TIMER: u32 = 5 << 29;
+pub(crate) const KIND: u32 = 7 << 29;
+const PORT_BITS: u32 = 11;
+const _: () = assert!(pipeline::busy::PORTS_MAX <= 1 << PORT_BITS);
 
-/// A port of a node in an event's word.
-pub(crate) const fn place(node: usize, port: usize) -> u32 {
-    (node << 16 | port) as u32
+/// A port of an owner in an event's word.
+pub(crate) const fn place(owner: usize, port: usize) -> u32 {
+    (owner << PORT_BITS | port) as u32
 }
 
-/// The node and the port of an event's word.
+/// Whose an event is, by its word.
+#[inline(always)]
+pub(crate) const fn owner_of(what: u32) -> usize {
+    ((what & !KIND) >> PORT_BITS) as usize
+}
+
+/// The owner and the port of an event's word.
 #[inline(always)]
 pub(crate) const fn of_place(what: u32) -> (usize, usize) {
-    ((what & !KIND) as usize >> 16, what as usize & 0xffff)
+    (owner_of(what), (what & ((1 << PORT_BITS) - 1)) as usize)
 }
 
 /// A departure event is under way for the port.
@@ -55,9 +63,9 @@ impl Out {
         }
     }
 
-    pub(crate) fn to_host(host: usize) -> Out {
+    pub(crate) fn to_host(owner: usize) -> Out {
         Out {
-            to: HOST_ARRIVE | host as u32,
+            to: HOST_ARRIVE | place(owner, 0),
             flags: TO_HOST,
         }
     }
@@ -240,10 +248,14 @@ impl Node {
         self.switch.ingress(now, port, frame, sink);
     }
 
-    /// Sends what the ports that were given packets may send now, and sees to it that the others
-    /// are come back to.
+    /// Sends what the switch has cut through, then what the ports that were given packets may send now,
+    /// and sees to it that the others are come back to.
     #[inline(always)]
     pub(crate) fn wake(&mut self, now: Nanos, index: usize, net: &mut Net) {
+        if let Some((port, frame)) = net.sink.take_cut() {
+            let out = self.out[port.index()];
+            net.send(now, index, port.index(), out, frame);
+        }
         while let Some(port) = self.switch.take_woken() {
             if self.out[port.index()].flags & PENDING == 0 {
                 self.depart(now, index, port, net);
@@ -264,7 +276,7 @@ impl Node {
             Some(at) => {
                 *flags |= PENDING;
                 let what = DEPART | place(index, port.index());
-                net.wheel.insert_own(index, at.0, what);
+                net.wheel.insert_own(at.0, what);
             }
             None => *flags &= !PENDING,
         }

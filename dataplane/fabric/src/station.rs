@@ -8,7 +8,7 @@ use endpoint::{Event, Host, QpId};
 use pipeline::{Nanos, Token};
 
 use crate::frame::Frame;
-use crate::net::{HOST_SEND, HOST_TIMER, Net};
+use crate::net::{HOST_SEND, HOST_TIMER, Net, place};
 
 /// Never: nothing is asked for.
 const NEVER: u64 = u64::MAX;
@@ -65,6 +65,13 @@ impl Station {
             script.start(&mut |post| put(host, now, *base, post, refused));
         }
         self.go_on(now, index, net);
+    }
+
+    /// Asks the CPU for what it will need.
+    #[inline(always)]
+    pub(crate) fn foresee(&self) {
+        prefetch::line(&self.to);
+        self.host.foresee();
     }
 
     /// A frame has come.
@@ -124,20 +131,21 @@ impl Station {
         while let Some(event) = self.host.poll_event() {
             self.on_event(now, &event);
         }
-        let (owner, mut now) = (net.switches + index, now);
+        let mut now = now;
         while let Some(at) = self.host.next_transmit(now.0) {
             if at > now.0 {
                 // Nothing happens to it before that: no event is needed to come back.
                 let is_timer_first = self
                     .next_timer()
                     .is_some_and(|t| t <= at && t < self.timer_at);
-                if net.wheel.is_next_own(owner, at) && !is_timer_first {
+                if net.wheel.is_next_own(at) && !is_timer_first {
                     now = Nanos(at);
                     continue;
                 }
                 if at < self.send_at {
                     self.send_at = at;
-                    net.wheel.insert_own(owner, at, HOST_SEND | index as u32);
+                    net.wheel
+                        .insert_own(at, HOST_SEND | place(net.switches + index, 0));
                 }
                 break;
             }
@@ -155,7 +163,8 @@ impl Station {
         {
             let at = at.max(now.0);
             self.timer_at = at;
-            net.wheel.insert_own(owner, at, HOST_TIMER | index as u32);
+            net.wheel
+                .insert_own(at, HOST_TIMER | place(net.switches + index, 0));
         }
     }
 

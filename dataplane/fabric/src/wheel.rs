@@ -7,9 +7,10 @@
 //! fabric has the very windows of the whole.
 //!
 //! Below lies a wheel of one bucket a window, and a heap for what is further ahead. A bucket is an
-//! array that is written and read from end to end; it is dealt out to the owners' lists when its
-//! window opens, and only there, in lists of a few events, is anything put in order. Arrays are
-//! passed on from bucket to bucket, so that few are in use, and those are in the cache.
+//! array that is written and read from end to end; when its window opens it is dealt out into one array
+//! in which each owner's events stand side by side, and only there, among a few, is anything put in
+//! order. What an owner enters for itself within the window waits beside it. Arrays are passed on from
+//! bucket to bucket, so that few are in use, and those are in the cache.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,14 +20,13 @@ use crate::frame::Frame;
 /// Buckets: 128 us of windows of 500 ns. Beyond them lie timeouts, and links below 300 Mbit/s.
 const BUCKETS: usize = 256;
 const WORDS: usize = BUCKETS / 64;
-const NONE: u32 = u32::MAX;
 /// Windows are no longer than this: nothing is gained by more, and [`Wheel::place_of`] is exact.
 const WINDOW_NS_MAX: u64 = 1_000_000;
 /// Of the reciprocal of a window's length.
 const SHIFT: u32 = 48;
 
 /// What happens: the engine's own word for it, and the frame to which it does.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Event {
     /// When, in nanoseconds.
     pub at_ns: u64,
@@ -36,33 +36,18 @@ pub struct Event {
     pub frame: Option<Frame>,
 }
 
-/// An event that waits.
-#[derive(Debug)]
-struct Entry {
-    at_ns: u64,
-    frame: Option<Frame>,
-    what: u32,
-    /// The owner's next of the window.
-    next: u32,
+/// An owner's events of the window: where they stand among all.
+#[derive(Clone, Copy, Debug, Default)]
+struct Share {
+    /// While they are counted, how many; then where the next of them goes, and in the end where they end.
+    end: u32,
 }
-
-/// An owner's events of the window: the first and the last of its list.
-#[derive(Clone, Copy, Debug)]
-struct List {
-    head: u32,
-    tail: u32,
-}
-
-const EMPTY: List = List {
-    head: NONE,
-    tail: NONE,
-};
 
 /// An event beyond the buckets; the earliest is the greatest, for the heap.
 #[derive(Debug)]
 struct Far {
     key: Reverse<(u64, u64)>,
-    entry: Entry,
+    event: Event,
 }
 
 impl PartialEq for Far {
@@ -98,22 +83,25 @@ pub struct Wheel {
     reciprocal: u64,
     /// How far the buckets reach.
     reach_ns: u64,
-    buckets: Box<[Vec<Entry>; BUCKETS]>,
+    buckets: Box<[Vec<Event>; BUCKETS]>,
     /// Buckets that hold something.
     bits: [u64; WORDS],
     /// Arrays that no bucket has.
-    spare: Vec<Vec<Entry>>,
+    spare: Vec<Vec<Event>>,
     far: BinaryHeap<Far>,
     far_ns: u64,
     sequence: u64,
-    /// Events of the window, and by owner their lists.
-    batch: Vec<Entry>,
-    lists: Vec<List>,
-    /// Owners that have some, in the order in which their first went in.
-    owners: Vec<u32>,
-    /// The events that the window began with, as they will be taken, and how many have been.
-    order: Vec<u32>,
+    /// Events that the window began with, owner by owner, each one's in order, and how many have been taken.
+    ready: Vec<Event>,
     done: usize,
+    /// Where the events of the owner end whose turn it is.
+    until: usize,
+    /// What that owner has entered for itself within the window, the next one last.
+    own: Vec<Event>,
+    /// By owner, its share of the window.
+    shares: Vec<Share>,
+    /// Owners that have one, in the order in which their first went in.
+    owners: Vec<u32>,
 }
 
 impl Wheel {
@@ -134,11 +122,12 @@ impl Wheel {
             far: BinaryHeap::new(),
             far_ns: u64::MAX,
             sequence: 0,
-            batch: Vec::new(),
-            lists: vec![EMPTY; owners],
-            owners: Vec::with_capacity(owners),
-            order: Vec::new(),
+            ready: Vec::new(),
             done: 0,
+            until: 0,
+            own: Vec::new(),
+            shares: vec![Share::default(); owners],
+            owners: Vec::with_capacity(owners),
         }
     }
 
@@ -154,65 +143,34 @@ impl Wheel {
             at_ns >= self.end_ns,
             "nothing reaches others within a window"
         );
-        let entry = Entry {
-            at_ns,
-            frame,
-            what,
-            next: NONE,
-        };
-        if at_ns - self.base_ns < self.reach_ns {
-            self.append(entry);
-        } else {
-            self.insert_far(entry);
+        if at_ns - self.base_ns >= self.reach_ns {
+            return self.insert_far(at_ns, what, frame);
         }
+        let place = self.place_of(at_ns);
+        self.bits[place >> 6] |= 1 << (place & 63);
+        if self.buckets[place].len() == self.buckets[place].capacity() {
+            self.make_room(place);
+        }
+        // Made in its place: put together elsewhere and copied, it would wait for its own parts.
+        self.buckets[place].push(Event { at_ns, what, frame });
     }
 
-    /// Enters an event of an owner whose turn it is: in this window, or later.
+    /// Enters an event of the owner whose turn it is: in this window, or later.
     #[inline(always)]
-    pub fn insert_own(&mut self, owner: usize, at_ns: u64, what: u32) {
+    pub fn insert_own(&mut self, at_ns: u64, what: u32) {
         if at_ns >= self.end_ns {
             return self.insert(at_ns, what, None);
         }
-        let index = self.batch.len() as u32;
-        self.batch.push(Entry {
-            at_ns,
-            frame: None,
-            what,
-            next: NONE,
-        });
-        self.link(owner, index, at_ns);
+        self.insert_now(at_ns, what);
     }
 
-    /// Puts an event into its owner's list, behind all that are not later: they went in before it.
-    #[inline(always)]
-    fn link(&mut self, owner: usize, index: u32, at_ns: u64) {
-        let list = &mut self.lists[owner];
-        let tail = list.tail as usize;
-        if list.head == NONE {
-            *list = List {
-                head: index,
-                tail: index,
-            };
-        } else if self.batch[tail].at_ns <= at_ns {
-            list.tail = index;
-            self.batch[tail].next = index;
-        } else {
-            self.link_before_last(owner, index, at_ns);
-        }
-    }
-
-    fn link_before_last(&mut self, owner: usize, index: u32, at_ns: u64) {
-        let list = &mut self.lists[owner];
-        let (mut before, mut after) = (NONE, list.head);
-        // It ends: the last is later. Lists are short.
-        while self.batch[after as usize].at_ns <= at_ns {
-            (before, after) = (after, self.batch[after as usize].next);
-        }
-        self.batch[index as usize].next = after;
-        match before {
-            NONE => list.head = index,
-            _ => self.batch[before as usize].next = index,
-        }
+    /// Behind all that are not later: they went in before it.
+    #[inline(never)]
+    fn insert_now(&mut self, at_ns: u64, what: u32) {
+        let later = self.own.iter().rposition(|event| event.at_ns > at_ns);
+        let place = later.map_or(0, |later| later + 1);
+        let frame = None;
+        self.own.insert(place, Event { at_ns, what, frame });
     }
 
     /// The bucket of a time within reach.
@@ -224,36 +182,25 @@ impl Wheel {
         (self.first + ahead as usize) & (BUCKETS - 1)
     }
 
-    #[inline(always)]
-    fn append(&mut self, entry: Entry) {
-        let place = self.place_of(entry.at_ns);
-        self.bits[place >> 6] |= 1 << (place & 63);
-        let bucket = &mut self.buckets[place];
-        if bucket.len() == bucket.capacity() {
-            return self.append_first(place, entry);
-        }
-        bucket.push(entry);
-    }
-
-    /// Appends to a bucket that has no room: it has no array yet, or a full one.
+    /// Sees to it that a bucket has room: it has no array yet, or a full one.
     #[cold]
     #[inline(never)]
-    fn append_first(&mut self, place: usize, entry: Entry) {
+    fn make_room(&mut self, place: usize) {
         let bucket = &mut self.buckets[place];
         if bucket.capacity() == 0 {
             *bucket = self.spare.pop().unwrap_or_default();
         }
-        bucket.push(entry);
+        bucket.reserve(1);
     }
 
     #[cold]
     #[inline(never)]
-    fn insert_far(&mut self, entry: Entry) {
+    fn insert_far(&mut self, at_ns: u64, what: u32, frame: Option<Frame>) {
         self.sequence += 1;
-        self.far_ns = self.far_ns.min(entry.at_ns);
+        self.far_ns = self.far_ns.min(at_ns);
         self.far.push(Far {
-            key: Reverse((entry.at_ns, self.sequence)),
-            entry,
+            key: Reverse((at_ns, self.sequence)),
+            event: Event { at_ns, what, frame },
         });
     }
 
@@ -299,26 +246,46 @@ impl Wheel {
             return;
         }
         self.bits[place >> 6] &= !(1 << (place & 63));
-        std::mem::swap(&mut self.batch, &mut self.buckets[place]);
+        let mut batch = std::mem::take(&mut self.buckets[place]);
         if self.end_ns < whole_ns {
-            self.put_back(place);
+            self.put_back(place, &mut batch);
         }
-        for index in 0..self.batch.len() {
-            let Entry { at_ns, what, .. } = self.batch[index];
-            let owner = owner_of(what);
-            if self.lists[owner].head == NONE {
+        self.deal(&mut batch, owner_of);
+        // The array goes to the next bucket that needs one.
+        self.spare.push(batch);
+    }
+
+    /// Deals the events of a window out to their owners.
+    #[inline(always)]
+    fn deal(&mut self, batch: &mut Vec<Event>, owner_of: impl Fn(u32) -> usize) {
+        for event in batch.iter() {
+            let owner = owner_of(event.what);
+            let share = &mut self.shares[owner];
+            if share.end == 0 {
                 self.owners.push(owner as u32);
             }
-            self.link(owner, index as u32, at_ns);
+            share.end += 1;
         }
-        self.order.clear();
-        self.done = 0;
+        let mut begin = 0;
         for &owner in &self.owners {
-            let mut index = self.lists[owner as usize].head;
-            while let Some(entry) = self.batch.get(index as usize) {
-                self.order.push(index);
-                index = entry.next;
+            let share = &mut self.shares[owner as usize];
+            (share.end, begin) = (begin, begin + share.end);
+        }
+        self.ready.resize_with(batch.len(), Event::default);
+        for event in batch.drain(..) {
+            let share = &mut self.shares[owner_of(event.what)];
+            let mut place = share.end as usize;
+            share.end += 1;
+            // Behind all of its owner's that are not later: they went in before it. Another owner's stand
+            // in front of them, and are as if they were not later.
+            while let Some(before) = place.checked_sub(1).and_then(|b| self.ready.get(b))
+                && before.at_ns > event.at_ns
+                && owner_of(before.what) == owner_of(event.what)
+            {
+                self.ready.swap(place - 1, place);
+                place -= 1;
             }
+            self.ready[place] = event;
         }
     }
 
@@ -347,25 +314,26 @@ impl Wheel {
     fn bring_near(&mut self) {
         self.far_ns = u64::MAX;
         while let Some(far) = self.far.pop() {
-            if far.entry.at_ns - self.base_ns >= self.reach_ns {
-                self.far_ns = far.entry.at_ns;
+            if far.event.at_ns - self.base_ns >= self.reach_ns {
+                self.far_ns = far.event.at_ns;
                 self.far.push(far);
                 return;
             }
-            self.append(far.entry);
+            let Event { at_ns, what, frame } = far.event;
+            self.insert(at_ns, what, frame);
         }
     }
 
     /// Puts back into their bucket the events of the batch that come after its end.
     #[cold]
     #[inline(never)]
-    fn put_back(&mut self, place: usize) {
+    fn put_back(&mut self, place: usize, batch: &mut Vec<Event>) {
         let end_ns = self.end_ns;
         let bucket = &mut self.buckets[place];
         if bucket.capacity() == 0 {
             *bucket = self.spare.pop().unwrap_or_default();
         }
-        bucket.extend(self.batch.extract_if(.., |entry| entry.at_ns >= end_ns));
+        bucket.extend(batch.extract_if(.., |event| event.at_ns >= end_ns));
         if !bucket.is_empty() {
             self.bits[place >> 6] |= 1 << (place & 63);
         }
@@ -382,22 +350,23 @@ impl Wheel {
         self.owners.len()
     }
 
-    /// One of them.
+    /// The turn of one of them begins, in the order of their places; tells which it is.
     #[inline(always)]
-    pub fn owner(&self, place: usize) -> usize {
-        self.owners[place] as usize
+    pub fn owner(&mut self, place: usize) -> usize {
+        let owner = self.owners[place] as usize;
+        self.until = std::mem::take(&mut self.shares[owner].end) as usize;
+        owner
     }
 
-    /// The event that comes so many behind the one taken last, as the window began: its word and its
-    /// frame, if that was not taken. `None` behind the window's end.
+    /// Events that the window began with, from the one at `from` on, `count` at most: what was taken of
+    /// them has no frame any more.
     #[inline(always)]
-    pub fn ahead(&self, events: usize) -> Option<(u32, Option<&Frame>)> {
-        let index = *self.order.get(self.done + events - 1)?;
-        let entry = self.batch.get(index as usize)?;
-        Some((entry.what, entry.frame.as_ref()))
+    pub fn ahead(&self, from: usize, count: usize) -> &[Event] {
+        let end = (from + count).min(self.ready.len());
+        self.ready.get(from..end).unwrap_or_default()
     }
 
-    /// How many events of the window have been taken.
+    /// How many events that the window began with have been taken.
     #[inline(always)]
     pub fn done(&self) -> usize {
         self.done
@@ -406,43 +375,58 @@ impl Wheel {
     /// Whether an event of the owner whose turn it is, entered for such a time, would be its very next,
     /// and in this window.
     #[inline(always)]
-    pub fn is_next_own(&self, owner: usize, at_ns: u64) -> bool {
-        let next = self.batch.get(self.lists[owner].head as usize);
-        at_ns < self.end_ns && next.is_none_or(|next| next.at_ns > at_ns)
+    pub fn is_next_own(&self, at_ns: u64) -> bool {
+        let ready = self.ready[..self.until].get(self.done);
+        at_ns < self.end_ns
+            && ready.is_none_or(|next| next.at_ns > at_ns)
+            && self.own.last().is_none_or(|next| next.at_ns > at_ns)
     }
 
-    /// All owners have done theirs.
+    /// All owners have had their turns.
     #[inline(always)]
     pub fn close(&mut self) {
         self.owners.clear();
-        self.order.clear();
-        self.batch.clear();
-        // The array goes to the next bucket that needs one.
-        if self.batch.capacity() > 0 {
-            self.spare.push(std::mem::take(&mut self.batch));
-        }
+        self.ready.clear();
+        (self.done, self.until) = (0, 0);
     }
 
-    /// Takes the owner's next event of the window.
+    /// Takes the next event of the owner whose turn it is.
     #[inline(always)]
-    pub fn pop(&mut self, owner: usize) -> Option<Event> {
-        let list = &mut self.lists[owner];
-        let entry = self.batch.get_mut(list.head as usize)?;
-        list.head = entry.next;
+    pub fn pop(&mut self) -> Option<Event> {
+        if !self.own.is_empty() {
+            return self.pop_any();
+        }
+        if self.done == self.until {
+            return None;
+        }
+        let event = self.ready.get_mut(self.done)?;
         self.done += 1;
         Some(Event {
-            at_ns: entry.at_ns,
-            what: entry.what,
-            frame: entry.frame.take(),
+            at_ns: event.at_ns,
+            what: event.what,
+            frame: event.frame.take(),
         })
+    }
+
+    /// Where the owner has entered events for itself: of one time, what was there before them comes first.
+    #[inline(never)]
+    fn pop_any(&mut self) -> Option<Event> {
+        let own_ns = self.own.last().map_or(u64::MAX, |event| event.at_ns);
+        match self.ready[..self.until].get_mut(self.done) {
+            Some(event) if event.at_ns <= own_ns => {
+                self.done += 1;
+                Some(std::mem::take(event))
+            }
+            _ => self.own.pop(),
+        }
     }
 
     /// The words of what is to come that has a frame, in no order: for the final account.
     pub fn pending(&self) -> impl Iterator<Item = u32> {
-        let near = self.buckets.iter().flatten().chain(&self.batch);
-        let all = near.chain(self.far.iter().map(|far| &far.entry));
-        all.filter(|entry| entry.frame.is_some())
-            .map(|entry| entry.what)
+        let near = self.buckets.iter().flatten().chain(&self.ready);
+        let all = near.chain(self.far.iter().map(|far| &far.event));
+        all.filter(|event| event.frame.is_some())
+            .map(|event| event.what)
     }
 }
 
@@ -487,7 +471,7 @@ mod tests {
             wheel.open(next_ns, limit_ns, owner_of);
             for place in 0..wheel.owners() {
                 let owner = wheel.owner(place);
-                while let Some(event) = wheel.pop(owner) {
+                while let Some(event) = wheel.pop() {
                     let wanted = model[owner].pop_first();
                     assert_eq!(wanted, Some((event.at_ns, event.what)));
                     done += 1;
@@ -505,7 +489,7 @@ mod tests {
                         // Its own, soon: its number makes it this owner's, and the last of its time.
                         let own_ns = event.at_ns + random.next_u64() % 700;
                         let what = u32::MAX / 2 / 5 * 5 + owner as u32 + 5 * done;
-                        wheel.insert_own(owner, own_ns, what);
+                        wheel.insert_own(own_ns, what);
                         model[owner].insert((own_ns, what));
                     }
                 }

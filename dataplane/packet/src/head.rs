@@ -119,6 +119,17 @@ impl Head {
     }
 }
 
+/// The words that tell a flow, [`Head::addresses`] and [`Head::flow`], of a frame that begins with
+/// `bytes`, whatever its shape: for who looks ahead, and does not trust them.
+#[inline(always)]
+pub fn flow_words(bytes: &HeadBytes) -> (u64, u32) {
+    let class = get32(bytes, 12) & 0xff00_0000;
+    (
+        get64(bytes, NETWORK + crate::ip::v4::SOURCE),
+        (get64(bytes, BTH_AT) >> 40) as u32 | class,
+    )
+}
+
 /// What the packets of a run have in common: those that follow each other in a flow, of one length
 /// and kind. What is true of the first is true of all whose words are the same.
 #[derive(Clone, Copy, Debug)]

@@ -128,21 +128,22 @@ impl Note {
 
 /// Counters of one switch.
 #[derive(Clone, PartialEq, Eq, Debug)]
+#[repr(C, align(64))]
 pub struct Counters {
     /// Packets received.
     pub rx: u64,
-    /// Packets that the switch made.
-    pub generated: u64,
     /// Packets handed to the driver for the wire.
     pub tx: u64,
-    /// Packets addressed to the switch.
-    pub consumed: u64,
     /// Packets in its queues now.
     pub queued: u64,
-    /// Drops by [`DropReason::index`].
-    pub drops: [u64; DropReason::COUNT],
     /// Notes, in the order of [`Note::ALL`].
     pub notes: [u64; Note::COUNT],
+    /// Drops by [`DropReason::index`].
+    pub drops: [u64; DropReason::COUNT],
+    /// Packets that the switch made.
+    pub generated: u64,
+    /// Packets addressed to the switch.
+    pub consumed: u64,
 }
 
 impl Default for Counters {

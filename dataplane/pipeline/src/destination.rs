@@ -156,19 +156,22 @@ pub struct Counting<'a> {
 }
 
 /// State of a destination leaf.
+#[repr(C, align(64))]
 pub struct Destination {
-    spines: usize,
-    table: FlowTable,
     rows: Vec<Row>,
     /// X_x by row, colour, spine.
     counts: Vec<u32>,
+    spines: usize,
+    /// Bits of a counter X_x.
+    count_mask: u32,
+    next_deadline: Nanos,
+    table: FlowTable,
     /// S_x, likewise.
     sent: Vec<u32>,
     /// Hop records, likewise.
     hops: Vec<Hop>,
     /// Windows that have a deadline.
     waiting: Vec<(u32, u8)>,
-    next_deadline: Nanos,
     /// Spines whose link to this leaf is down: nobody tests them meanwhile.
     down: SpineSet,
     /// Paths found below their threshold, by source leaf.
@@ -182,8 +185,6 @@ pub struct Destination {
     /// Flows that found no row.
     refused: Refused,
     is_paper: bool,
-    /// Bits of a counter X_x.
-    count_mask: u32,
     path_delay_ns_max: u64,
     row_ns_max: u64,
 }

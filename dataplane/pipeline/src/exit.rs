@@ -5,9 +5,13 @@ use crate::drop::DropReason;
 use crate::port::{Queues, Row};
 use crate::red::Red;
 use crate::token::{Sink, Token};
+use crate::types::{Nanos, PortId};
 
 /// Where packets leave.
+#[repr(C)]
 pub(crate) struct Exit<T> {
+    /// Packets that were cut through since [`Exit::take_cut`].
+    pub(crate) cut: u64,
     pub(crate) queues: Queues<T>,
     /// ECN marking, if any queue has it.
     pub(crate) red: Option<Box<Red>>,
@@ -34,16 +38,47 @@ impl<T: Token> Exit<T> {
         }
     }
 
-    /// The same for a packet that no port refuses for its length.
+    /// Hands a packet that no port refuses for its length, and that would leave at once, to the driver,
+    /// if it takes it; or gives it back.
+    #[inline(always)]
+    pub(crate) fn cut_through<S: Sink<T>>(
+        &mut self,
+        now: Nanos,
+        port: usize,
+        token: T,
+        len: u32,
+        sink: &mut S,
+    ) -> Result<(), T> {
+        if !self.queues.is_open(now, port, len) {
+            return Err(token);
+        }
+        sink.cut_through(PortId(port as u16), token)?;
+        self.queues.count_cut(now, port, len);
+        self.cut += 1;
+        Ok(())
+    }
+
+    /// How many packets were cut through since this was last asked: they were never queued.
+    #[inline(always)]
+    pub(crate) fn take_cut(&mut self) -> u64 {
+        std::mem::take(&mut self.cut)
+    }
+
+    /// [`Exit::enqueue`] or [`Exit::cut_through`], for a packet that no port refuses for its length.
     #[inline(always)]
     pub(crate) fn enqueue_fitting<S: Sink<T>>(
         &mut self,
+        now: Nanos,
         (port, priority): (usize, u8),
         token: T,
         len: u32,
         counters: &mut Counters,
         sink: &mut S,
     ) -> bool {
+        let token = match self.cut_through(now, port, token, len, sink) {
+            Ok(()) => return true,
+            Err(token) => token,
+        };
         match self.queues.door(port).put(priority, token, len) {
             Ok(()) => true,
             Err(token) => self.enqueue_hard((port, priority), token, len, counters, sink),

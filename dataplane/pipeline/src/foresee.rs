@@ -5,7 +5,7 @@
 //! ask for in vain costs a few instructions.
 
 use packet::bth::{self, COLOUR, MARK};
-use packet::head::{BTH_AT, Head};
+use packet::head::BTH_AT;
 
 use crate::known::Toward;
 use crate::switch::{State, Switch};
@@ -16,22 +16,14 @@ impl<T: Token> Switch<T> {
     /// First: the switch itself.
     #[inline(always)]
     pub fn foresee(&self) {
-        prefetch::line(&self.ports);
-        prefetch::line(&self.known);
-        prefetch::line(&self.exit.queues);
-        prefetch::line(&self.counters.rx);
-        prefetch::line(&self.counters.notes);
-        prefetch::line(&self.state);
+        prefetch::line(self);
+        self.exit.queues.foresee_all();
+        prefetch::line(&self.counters);
     }
 
-    /// Second: what stands beside a port.
+    /// Second: what stands beside the switch.
     #[inline(always)]
-    pub fn foresee_port(&self, port: PortId) {
-        let port = port.index();
-        if let Some(state) = self.ports.get(port) {
-            prefetch::line(state);
-        }
-        self.exit.queues.foresee_received(port);
+    pub fn foresee_state(&self) {
         match &self.state {
             State::Leaf(leaf) => {
                 prefetch::line(&leaf.sprayer);
@@ -42,19 +34,20 @@ impl<T: Token> Switch<T> {
         }
     }
 
-    /// Third: what is known of the flow of a packet that comes in on `port`; tells its place.
+    /// Second, too: a port that a packet comes in on, and what is known of its flow; tells the flow's
+    /// place.
     #[inline(always)]
     pub fn foresee_flow(&self, port: PortId, token: &T) -> Option<usize> {
-        let head = Head::read(token.header().first_chunk()?, u32::MAX)?;
-        let scope = self.ports.get(port.index())?.scope;
-        Some(self.known.foresee(&head, scope))
+        prefetch::line(self.ports.get(port.index())?);
+        Some(self.known.foresee(token.header().first_chunk()?))
     }
 
-    /// Fourth: where that packet will leave, if the flow at that place is its own; tells the port if
+    /// Third: where that packet will leave, if the flow at that place is its own; tells the port if
     /// there is but one.
     #[inline(always)]
     pub fn foresee_exit(&self, port: PortId, place: usize, token: &T) -> Option<PortId> {
-        match (self.known.toward(place), &self.state) {
+        let (toward, peer) = self.known.toward(place);
+        match (toward, &self.state) {
             (Toward::Leaf(leaf), State::Leaf(state)) => {
                 let [a, b] = state.sprayer.foresee(leaf)?;
                 self.exit.queues.foresee(a);
@@ -62,16 +55,15 @@ impl<T: Token> Switch<T> {
                 None
             }
             (Toward::Port(out, _), state) => {
-                let out = usize::from(out);
-                self.exit.queues.foresee(out);
+                self.exit.queues.foresee(usize::from(out));
                 let flags = *token.header().get(BTH_AT + bth::RESV8A)?;
                 if let (State::Spine(spine), true) = (state, flags & MARK != 0) {
-                    let peer = |at: usize| Some(usize::from(self.ports.get(at)?.peer));
-                    let (from, to) = (peer(port.index())?, peer(out)?);
+                    let from = usize::from(self.ports.get(port.index())?.peer);
                     let colour = usize::from(flags & COLOUR != 0);
-                    spine.counts.foresee(spine.counts.cell_of(from, to, colour));
+                    let cell = spine.counts.cell_of(from, usize::from(peer), colour);
+                    spine.counts.foresee(cell);
                 }
-                Some(PortId(out as u16))
+                Some(PortId(out))
             }
             (Toward::Leaf(_), State::Spine(_)) => None,
         }

@@ -12,6 +12,7 @@ use crate::counters::Note;
 use crate::drop::DropReason;
 use crate::port::MEASURED;
 use crate::route::NextHop;
+use crate::run::Others;
 use crate::source::Class;
 use crate::spray::{Uplink, flow_hash};
 use crate::switch::{Host, Leaf, Spine, State, Switch};
@@ -74,7 +75,7 @@ impl<T: Token> Switch<T> {
         tokens: impl IntoIterator<Item = T>,
         sink: &mut S,
     ) {
-        let mut tokens = tokens.into_iter();
+        let mut tokens = Others(tokens.into_iter());
         let mut next = tokens.next();
         while let Some(token) = next {
             next = self.take_run(now, port.index(), token, &mut tokens, sink);
@@ -84,7 +85,9 @@ impl<T: Token> Switch<T> {
     /// Takes one packet that `port` has received.
     #[inline]
     pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, token: T, sink: &mut S) {
-        self.ingress_burst(now, port, [token], sink);
+        let nothing = &mut std::iter::empty();
+        let next = self.take_run(now, port.index(), token, nothing, sink);
+        debug_assert!(next.is_none(), "nothing comes behind it");
     }
 
     /// The whole way, which a packet goes whose flow is not known.
@@ -98,7 +101,7 @@ impl<T: Token> Switch<T> {
     ) {
         let bytes = u64::from(token.wire_len());
         self.counters.rx += 1;
-        self.exit.queues.count_received(in_port, 1, bytes);
+        self.ports[in_port].count_received(1, bytes);
         let decision = self.decide_any(now, in_port, &mut token, sink);
         self.settle(now, decision, token, sink);
     }
@@ -130,7 +133,7 @@ impl<T: Token> Switch<T> {
     pub fn ingress_damaged<S: Sink<T>>(&mut self, port: PortId, token: T, sink: &mut S) {
         self.counters.rx += 1;
         let bytes = u64::from(token.wire_len());
-        self.exit.queues.count_received(port.index(), 1, bytes);
+        self.ports[port.index()].count_received(1, bytes);
         self.counters.drops[DropReason::BadFcs.index()] += 1;
         sink.discard(token, DropReason::BadFcs);
     }
@@ -170,7 +173,7 @@ impl<T: Token> Switch<T> {
             }
             return Err(DropReason::Multicast);
         }
-        if to_mac != port.mac && !port.accept_any_mac {
+        if to_mac != port.mac() && !port.accept_any_mac {
             return Err(DropReason::NotForUs);
         }
         let kind = port.kind;
@@ -296,8 +299,8 @@ impl<T: Token> Switch<T> {
         rewrite(
             frame,
             parsed,
-            self.ports[port].peer_mac,
-            self.ports[port].mac,
+            self.ports[port].peer_mac(),
+            self.ports[port].mac(),
         );
         Ok(Decision::Forward(Way {
             port,
@@ -419,7 +422,7 @@ impl<T: Token> Switch<T> {
         let at = usize::from(parsed.payload);
         let mut count = Count::Nothing;
         if parsed.kind == Kind::Message {
-            if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac {
+            if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac() {
                 return Err(DropReason::ForgedMessage);
             }
             let payload = frame
@@ -453,7 +456,7 @@ impl<T: Token> Switch<T> {
         }
         let out = downlinks[to.index()];
         let out_port = self.ports.get(out).ok_or(DropReason::LinkDown)?;
-        let (peer_mac, mac) = (out_port.peer_mac, out_port.mac);
+        let (peer_mac, mac) = (out_port.peer_mac(), out_port.mac());
         self.learn_port(in_port, frame, parsed, (out, peer_mac), Nanos::NEVER);
         rewrite(frame, parsed, peer_mac, mac);
         let priority = self.priority_of(frame, parsed);
@@ -474,7 +477,7 @@ impl<T: Token> Switch<T> {
     ) -> Result<Decision, DropReason> {
         let Host { mac, port } = self.hosts[usize::from(host)];
         self.learn_port(in_port, frame, parsed, (port, mac), Nanos::NEVER);
-        rewrite(frame, parsed, mac, self.ports[port].mac);
+        rewrite(frame, parsed, mac, self.ports[port].mac());
         Ok(Decision::Forward(Way::plain(
             port,
             self.priority_of(frame, parsed),

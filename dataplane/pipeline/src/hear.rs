@@ -86,7 +86,7 @@ impl<T: Token> Switch<T> {
         parsed: Parsed,
         sink: &mut S,
     ) -> Result<Decision, DropReason> {
-        if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac {
+        if MacAddr::read(frame, ethernet::SOURCE) != self.ports[in_port].peer_mac() {
             return Err(DropReason::ForgedMessage);
         }
         let payload = frame

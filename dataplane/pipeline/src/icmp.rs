@@ -43,7 +43,7 @@ impl<T: Token> Switch<T> {
             return Ok(Decision::Consume);
         }
         icmp::answer_echo(frame, parsed);
-        ethernet::set_addresses(frame, mac, self.ports[port].mac);
+        ethernet::set_addresses(frame, mac, self.ports[port].mac());
         self.counters.note(Note::EchoAnswered);
         let priority = self.priority_of(frame, parsed);
         Ok(Decision::Reply { port, priority })
@@ -121,7 +121,7 @@ impl<T: Token> Switch<T> {
         };
         let port = leaf.uplinks[spine.index()];
         let out = self.ports.get(port).ok_or(DropReason::LinkDown)?;
-        rewrite(frame, parsed, out.peer_mac, out.mac);
+        rewrite(frame, parsed, out.peer_mac(), out.mac());
         let priority = self.priority_of(frame, parsed);
         Ok(Decision::Forward(Way::plain(port, priority)))
     }
@@ -156,7 +156,7 @@ impl<T: Token> Switch<T> {
             self.counters.note(Note::IcmpUnsent);
             return;
         };
-        let macs = (mac, self.ports[port].mac);
+        let macs = (mac, self.ports[port].mac());
         // Answered from the address that was asked, if it is ours.
         let source = if error == Error::NoPort {
             parsed.destination
@@ -200,6 +200,6 @@ impl<T: Token> Switch<T> {
             // A switch asks for nothing.
             NextHop::Spine(_) => return None,
         };
-        self.ports.get(port).map(|p| (port, p.peer_mac))
+        self.ports.get(port).map(|p| (port, p.peer_mac()))
     }
 }

@@ -10,7 +10,7 @@
 //!
 //! Direct-mapped: a flow whose place another one has goes the whole way, and takes the place.
 
-use packet::head::Head;
+use packet::head::{Head, HeadBytes};
 
 use crate::types::{LeafId, Nanos};
 
@@ -43,11 +43,13 @@ pub(crate) struct Flow {
     /// The head's `flow` below, the ports' scope above.
     flow: u64,
     /// Until when it holds.
-    until: Nanos,
+    pub(crate) until: Nanos,
     pub(crate) toward: Toward,
     pub(crate) priority: u8,
     /// Of the port's neighbours, if it is out of a port.
     pub(crate) version: u32,
+    /// The number of the leaf or spine that it goes to next.
+    pub(crate) peer: u16,
     pub(crate) hint: RowHint,
 }
 
@@ -59,6 +61,8 @@ pub(crate) struct Found {
     pub(crate) until: Nanos,
     /// Of the port's neighbours.
     pub(crate) version: u32,
+    /// The leaf or spine that it goes to next.
+    pub(crate) peer: u16,
 }
 
 /// No row has it.
@@ -77,6 +81,7 @@ const NOTHING: Flow = Flow {
     toward: Toward::Leaf(LeafId(0)),
     priority: 0,
     version: 0,
+    peer: 0,
     hint: NO_ROW,
 };
 
@@ -102,9 +107,9 @@ impl Known {
     }
 
     #[inline(always)]
-    fn place(head: &Head, scope: u32) -> usize {
+    fn place(addresses: u64, flow: u32) -> usize {
         // One multiplication carries what differs, wherever it stands, to the top (Knuth 6.4).
-        let words = head.addresses ^ (u64::from(head.flow) << 17) ^ u64::from(scope);
+        let words = addresses ^ (u64::from(flow) << 17);
         let spread = (words ^ words >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (spread >> (64 - PLACES.trailing_zeros())) as usize & (PLACES - 1)
     }
@@ -117,25 +122,27 @@ impl Known {
         )
     }
 
-    /// Asks the CPU for the place of such a packet's flow, and tells it.
+    /// Asks the CPU for the place of the flow of a packet that begins so, and tells it.
     #[inline(always)]
-    pub(crate) fn foresee(&self, head: &Head, scope: u32) -> usize {
-        let place = Known::place(head, scope);
+    pub(crate) fn foresee(&self, bytes: &HeadBytes) -> usize {
+        let (addresses, flow) = packet::head::flow_words(bytes);
+        let place = Known::place(addresses, flow);
         prefetch::line(&self.flows[place]);
         place
     }
 
-    /// Where packets of the flow at a place go.
+    /// Where packets of the flow at a place go, and which leaf or spine is next.
     #[inline(always)]
-    pub(crate) fn toward(&self, place: usize) -> Toward {
-        self.flows[place & (PLACES - 1)].toward
+    pub(crate) fn toward(&self, place: usize) -> (Toward, u16) {
+        let flow = &self.flows[place & (PLACES - 1)];
+        (flow.toward, flow.peer)
     }
 
     /// What is known of such a packet on a port of `scope`.
     #[inline(always)]
     pub(crate) fn find(&mut self, now: Nanos, head: &Head, scope: u32) -> Option<&mut Flow> {
         let (addresses, flow) = Known::words(head, scope);
-        let found = &mut self.flows[Known::place(head, scope)];
+        let found = &mut self.flows[Known::place(head.addresses, head.flow)];
         let differs = (found.addresses ^ addresses) | (found.flow ^ flow);
         (differs == 0 && now < found.until).then_some(found)
     }
@@ -143,13 +150,14 @@ impl Known {
     /// Remembers where such packets go.
     pub(crate) fn learn(&mut self, head: &Head, scope: u32, found: Found) {
         let (addresses, flow) = Known::words(head, scope);
-        self.flows[Known::place(head, scope)] = Flow {
+        self.flows[Known::place(head.addresses, head.flow)] = Flow {
             addresses,
             flow,
             until: found.until,
             toward: found.toward,
             priority: found.priority,
             version: found.version,
+            peer: found.peer,
             hint: NO_ROW,
         };
     }
@@ -182,6 +190,7 @@ mod tests {
                 priority: 2,
                 until: Nanos(10),
                 version: 0,
+                peer: 0,
             };
             known.learn(&head(7, flow), 3, found);
         }

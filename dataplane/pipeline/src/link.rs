@@ -169,7 +169,7 @@ impl<T: Token> Switch<T> {
         };
         let port = uplink?.port();
         let out = &self.ports[port];
-        ethernet::set_addresses(frame, out.peer_mac, out.mac);
+        ethernet::set_addresses(frame, out.peer_mac(), out.mac());
         Some(port)
     }
 }

@@ -14,7 +14,7 @@ use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
-use egress::{ALL, Egress, Ports, kmin_bytes, sum};
+use egress::{ALL, Egress, Ports, at, kmin_bytes, sum};
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -58,7 +58,7 @@ impl<T> Door<'_, T> {
     #[inline(always)]
     pub(crate) fn put(self, priority: u8, token: T, len: u32) -> Result<(), T> {
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        if self.egress.bytes[queue] + u64::from(len) > self.egress.easy_bytes {
+        if self.egress.bytes[at(queue)] + u64::from(len) > self.egress.easy_bytes {
             return Err(token);
         }
         self.append(queue, token, len)
@@ -73,7 +73,7 @@ impl<T> Door<'_, T> {
             self.busy.insert(self.port);
         }
         egress.busy |= 1 << queue;
-        egress.bytes[queue] += u64::from(len);
+        egress.bytes[at(queue)] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         egress.entered += 1;
         Ok(())
@@ -81,23 +81,24 @@ impl<T> Door<'_, T> {
 }
 
 /// The egress side of all ports of a switch.
+#[repr(C)]
 pub struct Queues<T> {
-    slots: Slots<T>,
     ports: Ports,
+    slack_ps: u64,
+    /// The longest frame that every port takes.
+    least_max_bytes: u32,
+    overhead_bytes: u32,
+    slots: Slots<T>,
+    /// Ports that may have something queued.
+    busy: BusyPorts,
     /// What ports count beside what [`Egress`] does.
     rare: Vec<PortCounters>,
     /// Packets of each port that another instance has admitted, and counted.
     accepted: Vec<u64>,
-    /// Ports that may have something queued.
-    busy: BusyPorts,
     /// Since when queues wait, by port.
     waits: Vec<serve::Waits>,
     watched_at: Nanos,
-    /// The longest frame that every port takes.
-    least_max_bytes: u32,
     limit_bytes: u64,
-    slack_ps: u64,
-    overhead_bytes: u32,
 }
 
 impl<T> Queues<T> {
@@ -106,7 +107,8 @@ impl<T> Queues<T> {
         let ports: Vec<(u64, u32)> = ports.collect();
         let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
         let links = ports.iter().map(|&(rate_bps, frame_max_bytes)| Egress {
-            byte_ps_256: (8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1))) as u64,
+            byte_ps_256: u32::try_from(8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1)))
+                .unwrap_or(u32::MAX),
             link_max_bytes: frame_max_bytes,
             up: true,
             kmin_bytes: kmin_bytes(config, rate_bps),
@@ -137,7 +139,8 @@ impl<T> Queues<T> {
         let egress = &self.ports[port];
         match priority {
             0 => egress.bytes[ALL],
-            MEASURED => egress.bytes[usize::from(MEASURED)],
+            MEASURED => egress.bytes[at(usize::from(MEASURED))],
+            _ if egress.bytes[ALL] == 0 => 0,
             _ => egress.depth_bytes(priority),
         }
     }
@@ -147,7 +150,7 @@ impl<T> Queues<T> {
     pub(crate) fn depth_place(priority: u8) -> Option<usize> {
         match priority {
             0 => Some(ALL),
-            MEASURED => Some(usize::from(MEASURED)),
+            MEASURED => Some(at(usize::from(MEASURED))),
             _ => None,
         }
     }
@@ -161,13 +164,13 @@ impl<T> Queues<T> {
     /// Bytes queued on `port` at `priority` alone.
     #[inline(always)]
     pub fn queue_bytes(&self, port: usize, priority: u8) -> u64 {
-        self.ports[port].bytes[usize::from(priority)]
+        self.ports[port].bytes[at(usize::from(priority))]
     }
 
     /// Whether a queue takes a packet of `len` bytes now.
     pub(crate) fn takes(&self, port: usize, priority: u8, len: u32) -> bool {
         let egress = &self.ports[port];
-        let depth = egress.bytes[usize::from(priority)] + u64::from(len);
+        let depth = egress.bytes[at(usize::from(priority))] + u64::from(len);
         depth <= egress.limit_bytes && len <= egress.link_max_bytes && self.slots.room() > 0
     }
 
@@ -182,7 +185,7 @@ impl<T> Queues<T> {
     ) -> Result<(), (T, DropReason)> {
         let egress = &self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        let depth = egress.bytes[queue] + u64::from(len);
+        let depth = egress.bytes[at(queue)] + u64::from(len);
         if len > egress.link_max_bytes || depth > egress.limit_bytes {
             let reason = egress.refusal(len);
             self.rare[port].refused(queue, reason);
@@ -209,7 +212,7 @@ impl<T> Queues<T> {
     pub(crate) fn row(&self, port: usize, priority: u8, len: u32) -> Row {
         let egress = &self.ports[port];
         let queue = usize::from(priority) & (PRIORITIES - 1);
-        let bytes = egress.easy_bytes.saturating_sub(egress.bytes[queue]);
+        let bytes = egress.easy_bytes.saturating_sub(egress.bytes[at(queue)]);
         // Most often there is room for more than a burst, and nothing is divided.
         let fit = if bytes >> ROW_SHIFT >= u64::from(len) {
             1 << ROW_SHIFT
@@ -253,9 +256,29 @@ impl<T> Queues<T> {
         egress.busy |= 1 << row.queue;
         self.slots.count(row.packets);
         let bytes = u64::from(row.packets) * u64::from(row.len);
-        egress.bytes[row.queue] += bytes;
+        egress.bytes[at(row.queue)] += bytes;
         egress.bytes[ALL] += bytes;
         egress.entered += u64::from(row.packets);
+    }
+
+    /// Whether a packet of `len` bytes, no longer than the port's frames, that is put into a queue of
+    /// `port` at `now` would leave at once.
+    #[inline(always)]
+    pub(crate) fn is_open(&self, now: Nanos, port: usize, len: u32) -> bool {
+        let now_ps = now.0.saturating_mul(1000);
+        self.ports[port].is_open(now_ps, len) && self.slots.room() > 0
+    }
+
+    /// Counts such a packet, which leaves without having been queued, and the time that the link
+    /// takes for it.
+    #[inline(always)]
+    pub(crate) fn count_cut(&mut self, now: Nanos, port: usize, len: u32) {
+        let earliest_ps = now.0.saturating_mul(1000).saturating_sub(self.slack_ps);
+        let egress = &mut self.ports[port];
+        let wire = egress.wire(self.overhead_bytes);
+        let taken_ps = wire.time_ps(1, u64::from(len));
+        egress.free_at_ps = egress.free_at_ps.max(earliest_ps) + taken_ps;
+        egress.count_cut(len);
     }
 
     /// Adds what may leave `port` at `now` to `out`, highest priority first, at line rate, up to
@@ -296,7 +319,7 @@ impl<T> Queues<T> {
             let is_empty = self.slots.advance(fifo, count as u32);
             egress.busy &= !(u32::from(is_empty) << queue);
             egress.served |= 1 << queue;
-            egress.bytes[queue] -= bytes;
+            egress.bytes[at(queue)] -= bytes;
             egress.bytes[ALL] -= bytes;
             sent_bytes += bytes;
         }
@@ -413,40 +436,26 @@ impl<T> Queues<T> {
     /// Counters of `port`.
     pub fn counters(&self, port: usize) -> PortCounters {
         let egress = &self.ports[port];
+        let (tx_packets, tx_bytes) = egress.all_sent();
         PortCounters {
-            enqueued: egress.entered - self.accepted[port],
-            tx_packets: egress.tx_packets,
-            tx_bytes: egress.tx_bytes,
-            backlog_bytes_max: egress.backlog_bytes_max,
+            enqueued: egress.all_entered() - self.accepted[port],
+            tx_packets,
+            tx_bytes,
+            backlog_bytes_max: egress.most_bytes(),
             ..self.rare[port]
         }
     }
 
-    /// Counts received packets of `port`.
+    /// Asks the CPU for what every packet meets.
     #[inline(always)]
-    pub fn count_received(&mut self, port: usize, packets: u64, bytes: u64) {
-        let counters = &mut self.rare[port];
-        counters.rx_packets += packets;
-        counters.rx_bytes += bytes;
+    pub(crate) fn foresee_all(&self) {
+        prefetch::line(&self.slack_ps);
     }
 
-    /// Asks the CPU for what receiving on `port` counts in.
-    #[inline(always)]
-    pub(crate) fn foresee_received(&self, port: usize) {
-        if let Some(rare) = self.rare.get(port) {
-            prefetch::line(&rare.rx_packets);
-        }
-    }
-
-    /// Asks the CPU for what a packet that leaves by `port` meets.
+    /// Asks the CPU for what a packet meets that leaves `port` at once.
     #[inline(always)]
     pub(crate) fn foresee(&self, port: usize) {
-        if let Some(egress) = self.ports.get(port) {
-            prefetch::line(egress);
-            prefetch::line(&egress.bytes[usize::from(MEASURED)]);
-            prefetch::line(&egress.fifos[PRIORITIES - 1]);
-            prefetch::line(&egress.tx_bytes);
-        }
+        prefetch::line(&self.ports[port]);
     }
 
     /// The conservation law of every port, and that its queues hold what is counted.

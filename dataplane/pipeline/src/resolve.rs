@@ -47,7 +47,7 @@ impl<T: Token> Switch<T> {
     }
 
     fn whose(&self, address: Address, port: usize) -> Whose {
-        if self.gateway.has(address) || address == ndp::link_local(self.ports[port].mac) {
+        if self.gateway.has(address) || address == ndp::link_local(self.ports[port].mac()) {
             Whose::Own
         } else if self.belongs_to(address, port) {
             Whose::This
@@ -69,7 +69,7 @@ impl<T: Token> Switch<T> {
         // Only what is behind the port without a configured MAC address can be learned.
         let is_learned = matches!(self.routes.lookup(address), Some(NextHop::Port(_)))
             && self.belongs_to(address, port);
-        if !is_learned || !is_station || mac == self.ports[port].mac {
+        if !is_learned || !is_station || mac == self.ports[port].mac() {
             return;
         }
         sink.notice(Notice::Neighbor {
@@ -138,7 +138,7 @@ impl<T: Token> Switch<T> {
         if let Some((_, until)) = self.gateway.neighbors.fresh(parsed.destination) {
             self.learn_port(in_port, frame, parsed, (port, mac), until);
         }
-        rewrite(frame, parsed, mac, self.ports[port].mac);
+        rewrite(frame, parsed, mac, self.ports[port].mac());
         Ok(Decision::Forward(Way::plain(
             port,
             self.priority_of(frame, parsed),
@@ -154,7 +154,7 @@ impl<T: Token> Switch<T> {
         known: Option<MacAddr>,
         sink: &mut S,
     ) {
-        let mac = self.ports[port].mac;
+        let mac = self.ports[port].mac();
         let own = self.gateway.address_towards(target);
         let len = match target.as_v4() {
             Some(_) => arp::FRAME_LEN,
@@ -210,7 +210,7 @@ impl<T: Token> Switch<T> {
         }
         match self.whose(asked.target, in_port) {
             Whose::Own | Whose::Other => {
-                arp::answer(frame, at, port.mac);
+                arp::answer(frame, at, port.mac());
                 self.counters.note(Note::ArpAnswered);
                 Ok(Decision::Reply {
                     port: in_port,
@@ -282,7 +282,7 @@ impl<T: Token> Switch<T> {
             self.counters.note(Note::MessagesUnsent);
             return;
         };
-        let mac = self.ports[in_port].mac;
+        let mac = self.ports[in_port].mac();
         // Who detects duplicates has no address yet: all nodes of the port hear the answer.
         let (destination, to) = if parsed.source == Address(0) {
             (ndp::ALL_NODES, ndp::multicast_mac(ndp::ALL_NODES))

@@ -33,6 +33,8 @@ const FLAGS_AT: usize = BTH_AT + bth::RESV8A;
 /// A run that is about to be taken.
 struct Run {
     in_port: usize,
+    /// The number of the leaf or spine at the other end of the port that it leaves by, if it is but one.
+    to: u16,
     head: Head,
     words: Words,
     wire_len: u32,
@@ -40,10 +42,39 @@ struct Run {
     priority: u8,
 }
 
-impl Run {
-    /// The headers of a packet that belongs to it.
+/// What has come behind a packet.
+pub(crate) trait Rest<T>: Iterator<Item = T> {
+    /// Nothing ever: every run is of one packet.
+    const IS_NOTHING: bool;
+}
+
+/// Others.
+pub(crate) struct Others<I>(pub(crate) I);
+
+impl<I: Iterator> Iterator for Others<I> {
+    type Item = I::Item;
+
     #[inline(always)]
-    fn bytes<'a, T: Token>(&self, token: &'a mut T) -> Option<&'a mut HeadBytes> {
+    fn next(&mut self) -> Option<I::Item> {
+        self.0.next()
+    }
+}
+
+impl<I: Iterator> Rest<I::Item> for Others<I> {
+    const IS_NOTHING: bool = false;
+}
+
+impl<T> Rest<T> for std::iter::Empty<T> {
+    const IS_NOTHING: bool = true;
+}
+
+impl Run {
+    /// The headers of a packet that belongs to it. Where nothing else has come, it is the run's first.
+    #[inline(always)]
+    fn bytes<'a, T: Token, R: Rest<T>>(&self, token: &'a mut T) -> Option<&'a mut HeadBytes> {
+        if R::IS_NOTHING {
+            return token.header_mut().first_chunk_mut();
+        }
         let (is_whole, wire_len) = (token.is_whole(), token.wire_len());
         let bytes = token.header_mut().first_chunk_mut()?;
         (is_whole && self.words.are_of(bytes, wire_len)).then_some(bytes)
@@ -61,12 +92,12 @@ enum Next<T> {
 impl<T: Token> Switch<T> {
     /// Takes `first` and what belongs to the same run from `rest`; returns the packet behind it.
     #[inline(always)]
-    pub(crate) fn take_run<S: Sink<T>>(
+    pub(crate) fn take_run<S: Sink<T>, R: Rest<T>>(
         &mut self,
         now: Nanos,
         in_port: usize,
         mut first: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> Option<T> {
         let next = match self.begin_run(now, in_port, &mut first) {
@@ -103,13 +134,18 @@ impl<T: Token> Switch<T> {
         let priority = flow.priority;
         match toward {
             Toward::Leaf(_) if head.flags & (MARK | COLOUR) != 0 => return None,
-            Toward::Port(out, _) if self.ports[usize::from(out)].version != flow.version => {
+            // What was configured is true of all versions.
+            Toward::Port(out, _)
+                if flow.until != Nanos::NEVER
+                    && self.ports[usize::from(out)].version != flow.version =>
+            {
                 return None;
             }
             Toward::Leaf(_) | Toward::Port(..) => {}
         }
         let run = Run {
             in_port,
+            to: flow.peer,
             words: Words::of(bytes, wire_len),
             head,
             wire_len,
@@ -122,23 +158,25 @@ impl<T: Token> Switch<T> {
     #[inline(always)]
     fn count_run(&mut self, run: &Run, taken: Taken) {
         let packets = taken.packets;
+        let cut = self.exit.take_cut();
         self.counters.rx += packets;
-        self.counters.queued += packets - taken.refused;
+        self.counters.tx += cut;
+        self.counters.queued += packets - taken.refused - cut;
         self.counters.notes[Note::Roce as usize] += packets;
         self.counters.notes[Note::Marked as usize] += taken.marked;
         let bytes = packets * u64::from(run.wire_len);
-        self.exit.queues.count_received(run.in_port, packets, bytes);
+        self.ports[run.in_port].count_received(packets, bytes);
     }
 
     /// Towards another leaf: measured or not.
     #[inline(always)]
-    fn run_to_leaf<S: Sink<T>>(
+    fn run_to_leaf<S: Sink<T>, R: Rest<T>>(
         &mut self,
         now: Nanos,
         run: &Run,
         to: LeafId,
         token: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> Next<T> {
         let Switch {
@@ -158,6 +196,7 @@ impl<T: Token> Switch<T> {
             return Next::Unknown(token);
         }
         let way = LeafWay {
+            now,
             run,
             to,
             choice,
@@ -176,8 +215,8 @@ impl<T: Token> Switch<T> {
                     way.take_others_by(priority, (flows, until_sample), token, rest, sink)
                 }
                 Some(Part::Window(open, which)) => match way.plain(MEASURED) {
-                    Some(of_two) => way.take_measured(of_two, now, open, which, token, rest, sink),
-                    None => way.take_measured(AnyWay, now, open, which, token, rest, sink),
+                    Some(of_two) => way.take_measured(of_two, open, which, token, rest, sink),
+                    None => way.take_measured(AnyWay, open, which, token, rest, sink),
                 },
             }
         };
@@ -194,13 +233,13 @@ impl<T: Token> Switch<T> {
 
     /// Out of a port: from a spine to a host, counted if marked, or through a spine.
     #[inline(always)]
-    fn run_to_port<S: Sink<T>>(
+    fn run_to_port<S: Sink<T>, R: Rest<T>>(
         &mut self,
         now: Nanos,
         run: &Run,
         (port, macs): (usize, [u8; 12]),
         mut token: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> Next<T> {
         let flags = run.head.flags;
@@ -224,8 +263,8 @@ impl<T: Token> Switch<T> {
             }
             State::Spine(_) => {
                 if is_marked {
-                    let (from, to) = (self.ports[run.in_port].peer, self.ports[port].peer);
-                    passing = Some((usize::from(from), usize::from(to)));
+                    let from = self.ports[run.in_port].peer;
+                    passing = Some((usize::from(from), usize::from(run.to)));
                 }
             }
         }
@@ -246,10 +285,10 @@ impl<T: Token> Switch<T> {
             _ => None,
         };
         let mut stride = tally.as_ref().map_or(Stride::NOTHING, Tally::stride);
-        let place = (port, run.priority);
-        let mut queue = exit.row(place, run.wire_len);
+        let (place, len) = ((port, run.priority), run.wire_len);
+        let mut queue = (!R::IS_NOTHING).then(|| exit.row(place, len));
         let next = loop {
-            let Some(bytes) = run.bytes(&mut token) else {
+            let Some(bytes) = run.bytes::<T, R>(&mut token) else {
                 break Next::Token(Some(token));
             };
             if let Some(tally) = &mut tally
@@ -260,16 +299,20 @@ impl<T: Token> Switch<T> {
             rewrite(bytes, &macs);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
-            if !exit.push(&mut queue, token, counters, sink) {
-                refused += 1;
-            }
+            let is_queued = match &mut queue {
+                Some(queue) => exit.push(queue, token, counters, sink),
+                None => exit.enqueue_fitting(now, place, token, len, counters, sink),
+            };
+            refused += u64::from(!is_queued);
             match rest.next() {
                 next if is_ended => break Next::Token(next),
                 None => break Next::Token(None),
                 Some(next) => token = next,
             }
         };
-        exit.queues.end_row(&queue);
+        if let Some(queue) = queue {
+            exit.queues.end_row(&queue);
+        }
         if let Some(mut tally) = tally {
             tally.walk(now, &stride, counters);
         }
@@ -334,7 +377,8 @@ impl<T: Token> Switch<T> {
         parsed: &Parsed,
         leaf: LeafId,
     ) {
-        self.learn_flow(in_port, frame, parsed, Toward::Leaf(leaf), Nanos::NEVER, 0);
+        let toward = Toward::Leaf(leaf);
+        self.learn_flow(in_port, frame, parsed, toward, Nanos::NEVER, (0, leaf.0));
     }
 
     /// Remembers until `until` that such packets go out of a port to a MAC address.
@@ -350,7 +394,8 @@ impl<T: Token> Switch<T> {
         let mut macs = out.macs;
         macs[..6].copy_from_slice(&to.0);
         let toward = Toward::Port(port as u16, macs);
-        self.learn_flow(in_port, frame, parsed, toward, until, out.version);
+        let (version, peer) = (out.version, out.peer);
+        self.learn_flow(in_port, frame, parsed, toward, until, (version, peer));
     }
 
     fn learn_flow(
@@ -360,7 +405,7 @@ impl<T: Token> Switch<T> {
         parsed: &Parsed,
         toward: Toward,
         until: Nanos,
-        version: u32,
+        (version, peer): (u32, u16),
     ) {
         let Some(bytes) = frame.first_chunk().filter(|_| parsed.kind == Kind::Roce) else {
             return;
@@ -372,6 +417,7 @@ impl<T: Token> Switch<T> {
                 priority: self.priority_of(frame, parsed),
                 until,
                 version,
+                peer,
             };
             self.known.learn(&head, self.ports[in_port].scope, found);
         }

@@ -154,12 +154,14 @@ impl Searcher {
 }
 
 /// State of a source leaf.
+#[repr(C, align(64))]
 pub struct Source {
     /// The packets of the open window.
     sign: Sign,
     open: Option<Box<Open>>,
     /// Data packets until one is looked at.
     until_sample: u32,
+    mark: Mark,
     announced: Announcements,
     /// In window mode.
     finder: Option<Box<Finder>>,
@@ -171,7 +173,6 @@ pub struct Source {
     is_paper: bool,
     /// No window is opened.
     is_off: bool,
-    mark: Mark,
     /// Packets of a window for each spine; 0: as many as the flow has.
     spine_packets: u64,
     window_packets_max: u64,

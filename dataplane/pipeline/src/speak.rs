@@ -6,7 +6,7 @@ use packet::{Psn, Qpn};
 use crate::counters::Note;
 use crate::port::MEASURED;
 use crate::split::Claim;
-use crate::switch::{Leaf, NO_PORT, Port, State, Switch};
+use crate::switch::{Leaf, NO_PORT, State, Switch};
 use crate::token::{Sink, Token};
 use crate::types::{LeafSet, Nanos};
 use crate::window::Dress;
@@ -161,7 +161,7 @@ impl<T: Token> Switch<T> {
             self.counters.note(Note::MessagesUnsent);
             return;
         };
-        let Port { peer_mac, mac, .. } = self.ports[port];
+        let (peer_mac, mac) = (self.ports[port].peer_mac(), self.ports[port].mac());
         dress.write(
             token.header_mut(),
             (peer_mac, mac),

@@ -133,7 +133,7 @@ impl<T: Token> Switch<T> {
     ) {
         self.counters.rx += 1;
         let bytes = u64::from(token.wire_len());
-        self.exit.queues.count_received(port.index(), 1, bytes);
+        self.ports[port.index()].count_received(1, bytes);
         self.counters.drops[reason.index()] += 1;
         sink.discard(token, reason);
     }

@@ -114,13 +114,14 @@ impl Usable {
 }
 
 /// The sprayer of a leaf.
+#[repr(C, align(64))]
 pub struct Sprayer {
+    towards: Vec<Usable>,
+    random: Random,
     policy: Policy,
     tie: Tie,
-    towards: Vec<Usable>,
     /// Port of each spine.
     ports: [u32; FANOUT_MAX],
-    random: Random,
 }
 
 /// Random numbers (wyrand: one multiplication each), of which one is drawn ahead: a choice need not

@@ -3,6 +3,7 @@
 use crate::drop::DropReason;
 use crate::report::Report;
 use crate::split::{Claim, Notice};
+use crate::types::PortId;
 
 /// A packet that the switch holds: an mbuf on DPDK, a slot in a simulator. It moves once: into a
 /// queue, to [`Sink::discard`] or to [`Sink::consume`].
@@ -29,6 +30,13 @@ pub trait Sink<T> {
     fn consume(&mut self, token: T);
     /// Hands a report to control; false when control's ring is full and it is lost.
     fn report(&mut self, report: Report<'_>) -> bool;
+    /// Takes a packet that leaves `port` at once, for nothing waits there and the link is free
+    /// (cut-through); the switch has then counted it as sent. A driver that asks for packets
+    /// ([`crate::Switch::egress`]) gives it back, and it is queued; what leaves, and when, is the same.
+    #[inline(always)]
+    fn cut_through(&mut self, _port: PortId, token: T) -> Result<(), T> {
+        Err(token)
+    }
     /// Claims the leaf's one window for this instance of it. A switch that is whole has it anyway.
     fn claim_window(&mut self) -> Claim {
         Claim::Own

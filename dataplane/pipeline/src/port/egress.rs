@@ -6,26 +6,28 @@ use crate::busy::PORTS_MAX;
 use crate::config::QueueConfig;
 use crate::drop::DropReason;
 
-/// The queues and the shaper of one port, in the order in which packets need them; what is counted
-/// less often is in [`Queues::rare`].
+/// The queues and the shaper of one port. A packet for which nothing waits meets the first 64 bytes
+/// alone; what else it needs stands in the order of use, and what is counted less often in
+/// [`Queues::rare`].
 #[repr(C, align(64))]
 pub(super) struct Egress {
     /// When the link will be free, in picoseconds.
     pub(super) free_at_ps: u64,
-    /// Picoseconds per byte, in 1/256.
-    pub(super) byte_ps_256: u64,
     /// Bytes up to which a queue takes packets without a question: its limit, or less where marking begins.
     pub(super) easy_bytes: u64,
+    /// Picoseconds per byte, in 1/256; a rate below 0.5 Mbit/s is taken for that.
+    pub(super) byte_ps_256: u32,
     /// Bit p: queue p has packets.
     pub(super) busy: u32,
-    /// Packets that were taken out by [`Egress::pop`], and not sent.
-    pub(super) popped: u32,
-    /// The longest frame that is taken.
-    pub(super) link_max_bytes: u32,
     /// The neighbour's MAC address and the port's own, as a frame has them.
     pub(super) macs: [u8; 12],
-    /// Bytes by priority, and in all. The last two, which a measured packet changes, lie in one
-    /// cache line.
+    /// The longest packet that was cut through, and packets and bytes that were since
+    /// [`Egress::settle_cuts`].
+    pub(super) cut_len_max: u32,
+    pub(super) cut_packets: u32,
+    pub(super) cut_bytes: u32,
+    /// Bytes in all, and by priority, the highest first ([`at`]): the sums that most sprayed packets
+    /// compare are the first two.
     pub(super) bytes: [u64; PRIORITIES + 1],
     /// Packets that came into the queues, here admitted or by another instance.
     pub(super) entered: u64,
@@ -35,50 +37,117 @@ pub(super) struct Egress {
     pub(super) tx_bytes: u64,
     /// Most bytes that stood here at once.
     pub(super) backlog_bytes_max: u64,
+    /// Bytes of a queue: none at all while the link is down or choked.
+    pub(super) limit_bytes: u64,
+    /// Bytes of a queue above which packets may be marked.
+    pub(super) kmin_bytes: u64,
+    /// Packets that were taken out by [`Egress::pop`], and not sent.
+    pub(super) popped: u32,
+    /// The longest frame that is taken.
+    pub(super) link_max_bytes: u32,
     pub(super) up: bool,
     /// Another lcore's, to which too many packets are on their way.
     pub(super) is_choked: bool,
     /// Bit p: queue p was served since [`Queues::watch`] looked last.
     pub(super) served: u8,
-    /// Bytes of a queue: none at all while the link is down or choked.
-    pub(super) limit_bytes: u64,
-    /// Bytes of a queue above which packets may be marked.
-    pub(super) kmin_bytes: u64,
 }
 
 /// A port's place is found by a shift.
 const _: () = assert!(size_of::<Egress>() == 256);
 
 /// The place in [`Egress::bytes`] of all bytes together.
-pub(super) const ALL: usize = PRIORITIES;
+pub(super) const ALL: usize = 0;
+
+/// The place in [`Egress::bytes`] of a queue's.
+#[inline(always)]
+pub(super) const fn at(queue: usize) -> usize {
+    PRIORITIES - (queue & (PRIORITIES - 1))
+}
+
+// What a packet that is cut through meets, and the sums that the measured flow is sprayed by.
+const _: () = assert!(std::mem::offset_of!(Egress, bytes) + 8 * (at(PRIORITIES - 1) + 1) == 64);
 
 impl Egress {
     /// A port that there is not: it takes nothing.
     pub(super) const NONE: Egress = Egress {
         free_at_ps: 0,
-        byte_ps_256: 0,
         easy_bytes: 0,
+        byte_ps_256: 0,
         busy: 0,
-        popped: 0,
-        link_max_bytes: 0,
         macs: [0; 12],
+        cut_len_max: 0,
+        cut_packets: 0,
+        cut_bytes: 0,
         bytes: [0; PRIORITIES + 1],
         entered: 0,
         fifos: [Fifo::EMPTY; PRIORITIES],
         tx_packets: 0,
         tx_bytes: 0,
         backlog_bytes_max: 0,
+        limit_bytes: 0,
+        kmin_bytes: 0,
+        popped: 0,
+        link_max_bytes: 0,
         up: false,
         is_choked: false,
         served: 0,
-        limit_bytes: 0,
-        kmin_bytes: 0,
     };
 
     /// Kept out of line: a loop in the packet path for a depth that few packets ask for.
     #[inline(never)]
     pub(super) fn depth_bytes(&self, priority: u8) -> u64 {
-        self.bytes[usize::from(priority)..ALL].iter().sum()
+        self.bytes[ALL + 1..=at(usize::from(priority))].iter().sum()
+    }
+
+    /// Whether a packet of `len` bytes that comes now would leave now: nothing waits, and the link is
+    /// free. One that may be refused or marked has to ask.
+    #[inline(always)]
+    pub(super) fn is_open(&self, now_ps: u64, len: u32) -> bool {
+        self.busy == 0 && self.free_at_ps <= now_ps && u64::from(len) <= self.easy_bytes
+    }
+
+    /// Counts a packet that leaves without having been queued.
+    #[inline(always)]
+    pub(super) fn count_cut(&mut self, len: u32) {
+        let Some(bytes) = self.cut_bytes.checked_add(len) else {
+            self.settle_cuts();
+            return self.count_first_cut(len);
+        };
+        self.cut_bytes = bytes;
+        // No more often than once a byte: a frame has some.
+        self.cut_packets = self.cut_packets.wrapping_add(1);
+        self.cut_len_max = self.cut_len_max.max(len);
+    }
+
+    fn count_first_cut(&mut self, len: u32) {
+        (self.cut_packets, self.cut_bytes) = (1, len);
+        self.cut_len_max = self.cut_len_max.max(len);
+    }
+
+    /// Adds what was cut through to what was queued and sent.
+    #[cold]
+    #[inline(never)]
+    fn settle_cuts(&mut self) {
+        self.entered += u64::from(self.cut_packets);
+        self.tx_packets += u64::from(self.cut_packets);
+        self.tx_bytes += u64::from(self.cut_bytes);
+        (self.cut_packets, self.cut_bytes) = (0, 0);
+    }
+
+    /// Packets that came into the queues, or would have, but for the way past them.
+    pub(super) fn all_entered(&self) -> u64 {
+        self.entered + u64::from(self.cut_packets)
+    }
+
+    /// Packets and bytes that left.
+    pub(super) fn all_sent(&self) -> (u64, u64) {
+        let packets = self.tx_packets + u64::from(self.cut_packets);
+        (packets, self.tx_bytes + u64::from(self.cut_bytes))
+    }
+
+    /// Most bytes that stood here at once; what was cut through stood alone.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.backlog_bytes_max.max(u64::from(self.cut_len_max))
     }
 
     /// What is taken now, if a queue may hold `limit_bytes`.
@@ -106,7 +175,7 @@ impl Egress {
     #[inline(always)]
     pub(super) fn wire(&self, overhead_bytes: u32) -> Wire {
         Wire {
-            byte_ps_256: self.byte_ps_256,
+            byte_ps_256: u64::from(self.byte_ps_256),
             overhead_bytes: u64::from(overhead_bytes),
         }
     }
@@ -136,7 +205,7 @@ impl Egress {
         let (token, len, is_empty) = slots.pop(&mut self.fifos[queue])?;
         self.busy &= !(u32::from(is_empty) << queue);
         self.served |= 1 << queue;
-        self.bytes[queue] -= u64::from(len);
+        self.bytes[at(queue)] -= u64::from(len);
         self.bytes[ALL] -= u64::from(len);
         Some((token, len))
     }
@@ -185,6 +254,7 @@ pub(super) fn kmin_bytes(config: &QueueConfig, rate_bps: u64) -> u64 {
 }
 
 /// All ports. There is one at each number, so that a packet's is found without a check.
+#[repr(C)]
 pub(super) struct Ports {
     all: Box<[Egress; PORTS_MAX]>,
     count: usize,

@@ -10,12 +10,13 @@
 
 use packet::ethernet;
 
-use super::{ALL, PRIORITIES, Queues};
+use super::egress::{ALL, at};
+use super::{PRIORITIES, Queues};
 
 impl<T> Queues<T> {
     /// Bytes in each queue of `port`; of another's port, as the model has them.
     pub fn queues_bytes(&self, port: usize) -> [u64; PRIORITIES] {
-        std::array::from_fn(|queue| self.ports[port].bytes[queue])
+        std::array::from_fn(|queue| self.ports[port].bytes[at(queue)])
     }
 
     /// The largest IP packet that `port` takes with any tags, in bytes.
@@ -41,7 +42,7 @@ impl<T> Queues<T> {
         let queue = egress.highest();
         let (token, len) = egress.pop(&mut self.slots)?;
         egress.popped = egress.popped.wrapping_add(1);
-        egress.bytes[queue] += u64::from(len);
+        egress.bytes[at(queue)] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         Some((token, queue as u8, len))
     }
@@ -52,10 +53,11 @@ impl<T> Queues<T> {
         let staged = self.staged_bytes(port);
         let egress = &mut self.ports[port];
         let queues = beyond.iter().zip(&staged);
-        for (bytes, (beyond, staged)) in egress.bytes.iter_mut().zip(queues) {
-            *bytes = beyond + staged;
+        egress.bytes[ALL] = 0;
+        for (queue, (beyond, staged)) in queues.enumerate() {
+            egress.bytes[at(queue)] = beyond + staged;
+            egress.bytes[ALL] += beyond + staged;
         }
-        egress.bytes[ALL] = egress.bytes[..ALL].iter().sum();
     }
 
     fn staged_bytes(&self, port: usize) -> [u64; PRIORITIES] {

@@ -43,7 +43,8 @@ impl<T> Queues<T> {
             waits.waiting = egress.busy as u8 & !served;
             waits.starving &= waits.waiting;
             // A slow link is busy with two of its frames for longer than that.
-            let frame = u64::from(egress.link_max_bytes).saturating_mul(egress.byte_ps_256);
+            let frame =
+                u64::from(egress.link_max_bytes).saturating_mul(u64::from(egress.byte_ps_256));
             let patience_ns = STARVED_NS.max(2 * (frame >> 8) / 1000);
             for queue in 0..PRIORITIES {
                 let bit = 1 << queue;

@@ -58,14 +58,15 @@ impl Fifo {
 }
 
 /// The slots of a switch.
+#[repr(C)]
 pub(super) struct Slots<T> {
+    /// How many more packets may come.
+    room: u32,
+    /// The first slot of the first chunk that was given back; those behind `chunks` were never used.
+    free: u32,
     chunks: Vec<Chunk<T>>,
     /// By chunk: the first slot of the next one of the same queue, or of the next that was given back.
     next: Vec<u32>,
-    /// The first slot of the first chunk that was given back; those behind `chunks` were never used.
-    free: u32,
-    /// How many more packets may come.
-    room: u32,
 }
 
 impl<T> Slots<T> {

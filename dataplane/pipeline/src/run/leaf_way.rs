@@ -3,7 +3,7 @@
 use packet::head::{Head, HeadBytes};
 
 use super::ways::{AnyWay, ShorterOfTwo, Ways};
-use super::{FLAGS_AT, Next, Run, Taken, key_of, rewrite};
+use super::{FLAGS_AT, Next, Rest, Run, Taken, key_of, rewrite};
 use crate::announced::Announcements;
 use crate::config::Mark;
 use crate::counters::Counters;
@@ -17,6 +17,7 @@ use crate::types::{LeafId, Nanos, PortId};
 
 /// All that packets from a host to another leaf meet.
 pub(super) struct LeafWay<'a, T> {
+    pub(super) now: Nanos,
     pub(super) run: &'a Run,
     pub(super) to: LeafId,
     pub(super) choice: Choice<'a>,
@@ -35,15 +36,13 @@ impl<T: Token> LeafWay<'_, T> {
 
     /// The window's packets, in highest priority and marked.
     #[inline(always)]
-    #[expect(clippy::too_many_arguments, reason = "all that a run is made of")]
-    pub(super) fn take_measured<W: Ways<T>, S: Sink<T>>(
+    pub(super) fn take_measured<W: Ways<T>, S: Sink<T>, R: Rest<T>>(
         mut self,
         ways: W,
-        now: Nanos,
         open: &mut Open,
         which: Mark,
         mut token: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> (Next<T>, Taken) {
         let (mut packets, mut refused, mut unmarked) = (0, 0, 0);
@@ -52,7 +51,7 @@ impl<T: Token> LeafWay<'_, T> {
         let mark_bits = open.mark_bits();
         let mut stride = open.stride();
         let next = loop {
-            let Some(bytes) = self.run.bytes(&mut token) else {
+            let Some(bytes) = self.run.bytes::<T, R>(&mut token) else {
                 break Next::Token(Some(token));
             };
             let psn = Head::psn(bytes);
@@ -75,7 +74,7 @@ impl<T: Token> LeafWay<'_, T> {
                     packets -= 1;
                     break Next::Unknown(token);
                 }
-                let class = open.classify(now, psn, which, self.counters);
+                let class = open.classify(self.now, psn, which, self.counters);
                 stride = open.stride();
                 let is_marked = matches!(class, Class::Measured { mark: true, .. });
                 is_over = matches!(class, Class::Measured { ends: true, .. });
@@ -96,7 +95,7 @@ impl<T: Token> LeafWay<'_, T> {
         };
         open.walk(&stride);
         if packets > 0 {
-            open.touch(now);
+            open.touch(self.now);
         }
         let marked = packets - unmarked - u64::from(dropped.is_some());
         open.count_marked(marked);
@@ -127,7 +126,7 @@ impl<T: Token> LeafWay<'_, T> {
     ) -> bool {
         let (place, len) = ((uplink.port(), priority), self.run.wire_len);
         self.exit
-            .enqueue_fitting(place, token, len, self.counters, sink)
+            .enqueue_fitting(self.now, place, token, len, self.counters, sink)
     }
 
     /// One of the window's packets, marked with `bits` if with any. The spine towards which it was refused,
@@ -157,12 +156,12 @@ impl<T: Token> LeafWay<'_, T> {
 
     /// [`LeafWay::take_others`] in the way that they go.
     #[inline(always)]
-    pub(super) fn take_others_by<S: Sink<T>>(
+    pub(super) fn take_others_by<S: Sink<T>, R: Rest<T>>(
         self,
         priority: u8,
         following: (Option<&mut Announcements>, &mut u32),
         token: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> (Next<T>, Taken) {
         match self.plain(priority) {
@@ -174,12 +173,12 @@ impl<T: Token> LeafWay<'_, T> {
     /// Packets that are not measured; `flows` may follow theirs, and one is to be looked at when
     /// `until_sample` comes down to it.
     #[inline(always)]
-    fn take_others<W: Ways<T>, S: Sink<T>>(
+    fn take_others<W: Ways<T>, S: Sink<T>, R: Rest<T>>(
         mut self,
         ways: W,
         (mut flows, until_sample): (Option<&mut Announcements>, &mut u32),
         mut token: T,
-        rest: &mut impl Iterator<Item = T>,
+        rest: &mut R,
         sink: &mut S,
     ) -> (Next<T>, Taken) {
         let (mut packets, mut refused) = (0, 0);
@@ -189,7 +188,7 @@ impl<T: Token> LeafWay<'_, T> {
             if packets == unseen {
                 break Next::Unknown(token);
             }
-            let Some(bytes) = self.run.bytes(&mut token) else {
+            let Some(bytes) = self.run.bytes::<T, R>(&mut token) else {
                 break Next::Token(Some(token));
             };
             if let Some(flows) = &mut flows {
