@@ -14,7 +14,7 @@ use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
-use egress::{ALL, Egress, Ports, at, kmin_bytes, sum};
+use egress::{ALL, Egress, at, kmin_bytes, sum};
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -83,7 +83,9 @@ impl<T> Door<'_, T> {
 /// The egress side of all ports of a switch.
 #[repr(C)]
 pub struct Queues<T> {
-    ports: Ports,
+    /// No more than there are: an array of a size that powers of two divide would have all switches of a
+    /// simulation meet in few sets of the caches.
+    ports: Vec<Egress>,
     slack_ps: u64,
     /// The longest frame that every port takes.
     least_max_bytes: u32,
@@ -126,7 +128,7 @@ impl<T> Queues<T> {
             accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports.iter().map(|port| port.1).min().unwrap_or(0),
-            ports: Ports::new(links),
+            ports: links.collect(),
             limit_bytes: config.limit_bytes,
             slack_ps: config.slack_ns * 1000,
             overhead_bytes: config.overhead_bytes,
