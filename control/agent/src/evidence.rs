@@ -57,12 +57,12 @@ fn void(report: &WindowReport, spine: usize) -> Option<VoidReason> {
     if report.disturbed.has(spine) {
         return Some(void_reason(report));
     }
-    // Opens and closes may be lost in a full queue as packets are. Where other spines tell of drops in
-    // their queues, what is missing on a path that has no record may lie in its spine's queue as well.
-    // Without such drops it is the link that has lost packets and messages; where nothing came at all,
-    // the path is a black hole.
+    // Messages have room behind full queues, so what lacks is lost on the link, and packets with it. One case
+    // is left: where no close came, what is missing may still stand in the spine's queue, for classes
+    // above can keep one from being served for longer than a verdict waits. Whether queues are that
+    // full the other spines tell; where nothing came at all, the path is a black hole.
     let (sent, counted) = (report.sent[spine], report.counts[spine]);
-    let is_told = report.marked.is_none() || report.hops_filled.has(spine);
+    let is_told = report.marked.is_none() || report.flushed.has(spine);
     let is_congested = || {
         let told = report.usable.and(report.hops_filled);
         told.iter().any(|other| report.hops[other].dropped > 0)
@@ -94,14 +94,18 @@ mod tests {
 
     use super::*;
 
-    /// Goal: among spines that drop packets, a path that misses some and has no record is void, for its
-    /// spine may have dropped them; with a record, without a single packet, or where no spine tells of a
-    /// drop, it is judged: a link that loses nine tenths loses its messages as well.
+    /// Goal: among spines that drop packets, a path that misses some and has no close is void, for they may
+    /// stand in its spine's queue; with a close, with or without a record, without a single packet, or
+    /// where no spine tells of a drop, it is judged: a link that loses nine tenths loses its messages as well.
     #[test]
-    fn a_path_without_a_record_is_void_and_a_black_hole_fails() {
+    fn a_path_without_a_close_is_void_among_drops_and_a_black_hole_fails() {
         let (mut sent, mut counts) = ([0; FANOUT_MAX], [0; FANOUT_MAX]);
-        sent[..4].fill(100);
-        counts[..4].copy_from_slice(&[60, 60, 0, 100]);
+        sent[..5].fill(100);
+        counts[..5].copy_from_slice(&[60, 60, 0, 100, 60]);
+        // No close came over spines 0 and 2, and one without a record over the last.
+        let mut flushed = SpineSet::first(5);
+        flushed.remove(0);
+        flushed.remove(2);
         let mut hops_filled = SpineSet::EMPTY;
         hops_filled.insert(1);
         let mut hops = [Hop::default(); FANOUT_MAX];
@@ -119,10 +123,10 @@ mod tests {
             packets: 400,
             first_psn: Psn::new(0),
             marked: Some(400),
-            usable: SpineSet::first(4),
+            usable: SpineSet::first(5),
             disturbed: SpineSet::EMPTY,
             is_changed: false,
-            flushed: SpineSet::first(4),
+            flushed,
             counts,
             sent,
             hops_filled,
@@ -141,7 +145,7 @@ mod tests {
                 ..report
             },
             WindowReport {
-                hops_filled: SpineSet::EMPTY,
+                flushed: SpineSet::first(5),
                 ..report
             },
             WindowReport {

@@ -48,11 +48,12 @@ impl fmt::Display for Places {
 }
 
 /// Packets that the queues of a switch can hold: by its bound in packets, or by the bytes of all
-/// its queues in the smallest frames, whichever is less.
+/// its queues in the smallest frames, whichever is less, and the messages that have a reserve.
 pub fn queued(spec: &SwitchSpec) -> u64 {
     let queue = &spec.config.queue;
     let by_bytes = 8 * spec.config.ports.len() as u64 * (queue.limit_bytes / FRAME_MIN_BYTES);
-    u64::from(queue.packets_max).min(by_bytes)
+    let messages = pipeline::port::Reserve::of(&spec.config).packets;
+    u64::from(queue.packets_max).min(by_bytes) + u64::from(messages)
 }
 
 /// Buffers that a cache of `cache` can keep from everybody else.

@@ -76,6 +76,8 @@ reasons! {
     LinkDown = "link-down",
     /// The egress queue is full.
     TailDrop = "tail-drop",
+    /// A message between switches: the egress queue is full, and the reserve for messages behind it.
+    ReserveFull = "reserve-full",
     /// The switch holds as many packets as it was configured to.
     QueueMemory = "queue-memory",
     /// Too many packets wait for the lcore that owns the egress port.

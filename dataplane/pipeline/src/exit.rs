@@ -38,6 +38,22 @@ impl<T: Token> Exit<T> {
         }
     }
 
+    /// The same for a message between switches, for which there is a reserve. It is never marked: it
+    /// answers to no sender.
+    pub(crate) fn enqueue_message<S: Sink<T>>(
+        &mut self,
+        (port, priority): (usize, u8),
+        token: T,
+        counters: &mut Counters,
+        sink: &mut S,
+    ) -> bool {
+        let len = token.wire_len();
+        match self.queues.enqueue_message(port, priority, token, len) {
+            Ok(()) => true,
+            Err(refused) => Exit::drop(refused, counters, sink),
+        }
+    }
+
     /// Hands a packet that no port refuses for its length, and that would leave at once, to the driver,
     /// if it takes it; or gives it back.
     #[inline(always)]

@@ -51,6 +51,8 @@ impl Way {
 /// What is counted once the packet is queued, or is not.
 pub(crate) enum Count {
     Nothing,
+    /// A message between switches, for which there is room beyond a queue's limit.
+    Message,
     /// Marked here for `leaf` over `uplink`; `ends` the window.
     Marked {
         leaf: LeafId,
@@ -447,6 +449,7 @@ impl<T: Token> Switch<T> {
                     return Err(DropReason::BadMessage);
                 }
             }
+            count = Count::Message;
         } else if parsed.bth.flags & MARK != 0 {
             count = Count::Passing {
                 from: from.index(),
@@ -499,9 +502,13 @@ impl<T: Token> Switch<T> {
     /// Into the queue; what was marked is counted as sent only if the queue took it.
     #[inline(always)]
     fn forward<S: Sink<T>>(&mut self, now: Nanos, way: Way, token: T, sink: &mut S) {
+        if matches!(way.count, Count::Message) {
+            self.enqueue_message((way.port, way.priority), token, sink);
+            return;
+        }
         let queued = self.enqueue(way.port, way.priority, token, sink);
         match (way.count, &mut self.state) {
-            (Count::Nothing, _) => {}
+            (Count::Nothing | Count::Message, _) => {}
             (
                 Count::Marked {
                     leaf: to,

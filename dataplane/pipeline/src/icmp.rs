@@ -89,7 +89,8 @@ impl<T: Token> Switch<T> {
             | DropReason::HandOffFull
             | DropReason::SpreadFull
             | DropReason::BadMessage
-            | DropReason::ForgedMessage => None,
+            | DropReason::ForgedMessage
+            | DropReason::ReserveFull => None,
         };
         if let Some(error) = error {
             self.send_error(now, token.header(), token.wire_len(), error, sink);

@@ -6,6 +6,7 @@
 
 mod egress;
 mod remote;
+mod reserve;
 pub mod serve;
 mod slots;
 
@@ -15,6 +16,7 @@ use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
 use egress::{ALL, Egress, at, kmin_bytes, sum};
+pub use reserve::Reserve;
 use slots::{Fifo, Slots};
 
 /// Priorities of a port; the highest number goes first.
@@ -67,8 +69,23 @@ impl<T> Door<'_, T> {
     /// Appends a packet to a queue, or gives it back if there is no slot for it.
     #[inline(always)]
     fn append(self, queue: usize, token: T, len: u32) -> Result<(), T> {
+        self.slots.push(&mut self.egress.fifos[queue], token, len)?;
+        self.appended(queue, len);
+        Ok(())
+    }
+
+    /// The same with a message between switches, which may take a slot of the reserve.
+    fn append_message(self, queue: usize, token: T, len: u32) -> Result<(), T> {
+        let fifo = &mut self.egress.fifos[queue];
+        self.slots.push_message(fifo, token, len)?;
+        self.appended(queue, len);
+        Ok(())
+    }
+
+    /// A packet of `len` bytes has come into a queue.
+    #[inline(always)]
+    fn appended(self, queue: usize, len: u32) {
         let egress = self.egress;
-        self.slots.push(&mut egress.fifos[queue], token, len)?;
         if egress.busy == 0 {
             self.busy.insert(self.port);
         }
@@ -76,7 +93,6 @@ impl<T> Door<'_, T> {
         egress.bytes[at(queue)] += u64::from(len);
         egress.bytes[ALL] += u64::from(len);
         egress.entered += 1;
-        Ok(())
     }
 }
 
@@ -101,13 +117,21 @@ pub struct Queues<T> {
     waits: Vec<serve::Waits>,
     watched_at: Nanos,
     limit_bytes: u64,
+    /// What messages between switches have beyond that ([`Reserve`]).
+    reserve_bytes: u64,
 }
 
 impl<T> Queues<T> {
-    /// Empty queues for ports of such rates (bits per second) and largest frames (bytes).
-    pub fn new(config: &QueueConfig, ports: impl Iterator<Item = (u64, u32)>) -> Queues<T> {
+    /// Empty queues for ports of such rates (bits per second) and largest frames (bytes), and a reserve
+    /// for messages.
+    pub fn new(
+        config: &QueueConfig,
+        reserve: Reserve,
+        ports: impl Iterator<Item = (u64, u32)>,
+    ) -> Queues<T> {
         let ports: Vec<(u64, u32)> = ports.collect();
-        let slots = Slots::new(config.packets_max, ports.len() * PRIORITIES);
+        let queues = ports.len() * PRIORITIES;
+        let slots = Slots::new(config.packets_max, reserve.packets, queues);
         let links = ports.iter().map(|&(rate_bps, frame_max_bytes)| Egress {
             byte_ps_256: u32::try_from(8_000_000_000_000u128 * 256 / u128::from(rate_bps.max(1)))
                 .unwrap_or(u32::MAX),
@@ -130,6 +154,7 @@ impl<T> Queues<T> {
             least_max_bytes: ports.iter().map(|port| port.1).min().unwrap_or(0),
             ports: links.collect(),
             limit_bytes: config.limit_bytes,
+            reserve_bytes: reserve.bytes,
             slack_ps: config.slack_ns * 1000,
             overhead_bytes: config.overhead_bytes,
         }
@@ -491,8 +516,13 @@ mod tests {
             pcp_priority: None,
             ecn: [None; 8],
         };
+        let reserve = Reserve {
+            bytes: 200,
+            packets: 2,
+        };
         Queues::new(
             &config,
+            reserve,
             [(8_000_000_000, 1000), (8_000_000_000, 1000)].into_iter(),
         )
     }

@@ -171,7 +171,7 @@ impl<T: Token> Switch<T> {
             count,
         );
         self.counters.generated += 1;
-        self.enqueue(port, priority, token, sink);
+        self.enqueue_message((port, priority), token, sink);
     }
 
     /// A spine tells every leaf which leaves it reaches.

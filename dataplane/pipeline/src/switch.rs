@@ -14,7 +14,7 @@ use crate::gateway::{self, Gateway};
 use crate::known::Known;
 use crate::link::Holds;
 use crate::link_state::LinkState;
-use crate::port::{MEASURED, PRIORITIES, Queues};
+use crate::port::{MEASURED, PRIORITIES, Queues, Reserve};
 use crate::red::Red;
 use crate::report::{Command, Report};
 use crate::route::RouteTable;
@@ -241,6 +241,7 @@ impl<T: Token> Switch<T> {
             exit: Exit {
                 queues: Queues::new(
                     &config.queue,
+                    Reserve::of(config),
                     config.ports.iter().map(|p| (p.rate_bps, p.frame_max_bytes)),
                 ),
                 red: config.queue.ecn.iter().any(Option::is_some).then(|| {
@@ -489,6 +490,19 @@ impl<T: Token> Switch<T> {
         }
         let Switch { exit, counters, .. } = self;
         let is_queued = exit.enqueue((port, priority), token, len, counters, sink);
+        counters.queued += u64::from(is_queued);
+        is_queued
+    }
+
+    /// Queues a message between switches, or counts why not. True when it is queued.
+    pub(crate) fn enqueue_message<S: Sink<T>>(
+        &mut self,
+        (port, priority): (usize, u8),
+        token: T,
+        sink: &mut S,
+    ) -> bool {
+        let Switch { exit, counters, .. } = self;
+        let is_queued = exit.enqueue_message((port, priority), token, counters, sink);
         counters.queued += u64::from(is_queued);
         is_queued
     }

@@ -60,37 +60,53 @@ impl Fifo {
 /// The slots of a switch.
 #[repr(C)]
 pub(super) struct Slots<T> {
-    /// How many more packets may come.
-    room: u32,
+    /// How many more packets may come; below 0, how many slots messages have of their reserve.
+    room: i32,
     /// The first slot of the first chunk that was given back; those behind `chunks` were never used.
     free: u32,
     chunks: Vec<Chunk<T>>,
     /// By chunk: the first slot of the next one of the same queue, or of the next that was given back.
     next: Vec<u32>,
+    /// Slots of the messages' reserve.
+    reserve: i32,
 }
 
 impl<T> Slots<T> {
-    /// Room for `packets` in `queues`, whichever way they are spread over them.
-    pub(super) fn new(packets: u32, queues: usize) -> Slots<T> {
-        let chunks = packets.div_ceil(CHUNK) as usize + CHUNKS_IN_PART * queues;
+    /// Room for `packets`, and for `reserve` messages more, in `queues`, whichever way they are spread
+    /// over them.
+    pub(super) fn new(packets: u32, reserve: u32, queues: usize) -> Slots<T> {
+        let most = i32::MAX as u32 / 2;
+        let (packets, reserve) = (packets.min(most), reserve.min(most));
+        let chunks = (packets + reserve).div_ceil(CHUNK) as usize + CHUNKS_IN_PART * queues;
         Slots {
             chunks: Vec::with_capacity(chunks),
             next: Vec::with_capacity(chunks),
             free: NONE,
-            room: packets,
+            room: packets as i32,
+            reserve: reserve as i32,
         }
     }
 
     /// How many more packets may come.
     #[inline(always)]
     pub(super) fn room(&self) -> u32 {
-        self.room
+        self.room.max(0) as u32
     }
 
     /// Appends a packet of `len` bytes, or gives it back when there is no room.
     #[inline(always)]
     pub(super) fn push(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
-        if self.room == 0 {
+        if self.room <= 0 {
+            return Err(token);
+        }
+        self.put(fifo, token, len)?;
+        self.room -= 1;
+        Ok(())
+    }
+
+    /// The same with a message, which may go into the reserve.
+    pub(super) fn push_message(&mut self, fifo: &mut Fifo, token: T, len: u32) -> Result<(), T> {
+        if self.room <= -self.reserve {
             return Err(token);
         }
         self.put(fifo, token, len)?;
@@ -134,7 +150,7 @@ impl<T> Slots<T> {
     /// So many packets were put in.
     #[inline(always)]
     pub(super) fn count(&mut self, packets: u32) {
-        self.room -= packets;
+        self.room -= packets as i32;
     }
 
     /// The last chunk of a queue is full at `tail`: it gets one more. Returns where that begins.
@@ -188,7 +204,7 @@ impl<T> Slots<T> {
     /// `count` packets of the queue's front have left. Returns whether it is empty.
     #[inline(always)]
     pub(super) fn advance(&mut self, fifo: &mut Fifo, count: u32) -> bool {
-        self.room += count;
+        self.room += count as i32;
         fifo.head += count;
         if count > 0 && fifo.head.is_multiple_of(CHUNK) {
             let left = fifo.head - CHUNK;
@@ -246,7 +262,7 @@ mod tests {
             packets in 1u32..300,
             moves in proptest::collection::vec((0usize..3, any::<bool>(), 1u32..50), 1..400),
         ) {
-            let mut slots = Slots::new(packets, 3);
+            let mut slots = Slots::new(packets, 0, 3);
             let mut fifos = [Fifo::EMPTY; 3];
             let mut model = vec![VecDeque::new(); 3];
             let mut token = 0u32;
@@ -276,7 +292,7 @@ mod tests {
         /// What leaves in stretches is what leaves one by one.
         #[test]
         fn a_front_leaves_in_order(puts in 1u32..150, takes in proptest::collection::vec(1u32..40, 160)) {
-            let mut slots = Slots::new(150, 1);
+            let mut slots = Slots::new(150, 0, 1);
             let mut fifo = Fifo::EMPTY;
             for token in 0..puts {
                 slots.push(&mut fifo, token, 1).unwrap();

@@ -66,6 +66,57 @@ fn drops_at_a_spine_are_told_by_the_close_of_their_path() {
     assert!(all > 20 && net.lost == 0, "{all}");
 }
 
+/// Goal: while other traffic keeps a spine's queues full all the time, every message of every window comes
+/// through, in its place: each path has its close and its spine's record, and the record tells
+/// exactly what is missing.
+///
+/// Fault: all descriptors of an egress port full
+#[test]
+fn a_full_queue_keeps_no_message_back() {
+    let mut net = Net::new(
+        |config| {
+            tight(config, false);
+            config.measurement.window_packets_max = 100;
+            // 2,000 bytes and the messages behind them, at 1 Gbit/s.
+            config.measurement.path_delay_ns_max = 50_000;
+        },
+        false,
+    );
+    let (mut windows, mut missing) = (Vec::new(), 0);
+    for n in 0..4_000 {
+        if n % 150 == 0 {
+            net.send(0, announcement(0, 1, 7, n, 100));
+        }
+        net.send(0, data(0, 1, 7, n));
+        // Others offer the four downlinks nearly twice what they take.
+        (0..5).for_each(|flow| net.send(2, data(2, 1, 100 + flow, n)));
+        net.run(2_000, &mut perfect);
+        windows.extend(net.take_windows(1));
+    }
+    net.run(1_000_000, &mut perfect);
+    windows.extend(net.take_windows(1));
+    assert!(windows.len() > 20, "{} windows", windows.len());
+    for window in &windows {
+        let all = SpineSet::first(usize::from(SPINES));
+        assert_eq!(
+            (window.usable, window.flushed, window.hops_filled),
+            (all, all, all)
+        );
+        for spine in all.iter() {
+            let lost = window.sent[spine] - window.counts[spine];
+            assert_eq!(lost, window.hops[spine].dropped, "{window:?}");
+            missing += lost;
+        }
+    }
+    assert!(missing > 500, "{missing}");
+    let spines = LEAVES..LEAVES + SPINES;
+    for spine in spines {
+        assert!(net.dropped(spine, DropReason::TailDrop) > 1_000);
+        assert_eq!(net.dropped(spine, DropReason::ReserveFull), 0);
+    }
+    net.assert_conserved();
+}
+
 #[test]
 fn in_the_papers_protocol_control_is_told_once_of_each_path() {
     for is_leaf in [true, false] {

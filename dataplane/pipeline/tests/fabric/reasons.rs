@@ -141,6 +141,17 @@ fn after(reason: DropReason) -> Net {
             (0..100).for_each(|n| net.send(0, data(0, 1, 7, n)));
             net
         }
+        DropReason::ReserveFull => {
+            // Each packet is a window of its own: an uplink that sends nothing has four messages of each.
+            let mut net = Net::new(|config| config.queue.limit_bytes = 1000, false);
+            for qpn in 1..100 {
+                net.send(0, announcement(0, 1, qpn, 0, 1));
+                net.send(0, data(0, 1, qpn, 0));
+                // Colours rest meanwhile.
+                net.now = net.now.plus(100_000);
+            }
+            net
+        }
         DropReason::QueueMemory => {
             let mut net = Net::new(|config| config.queue.packets_max = 2, false);
             (0..3).for_each(|n| net.send(0, data(0, 1, 7, n)));
