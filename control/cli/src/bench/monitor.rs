@@ -98,7 +98,7 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
     // Every spine is looked at once more.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let summary = monitor.shared.summary();
-    let convicted: Vec<Link> = (monitor.shared.rows().iter())
+    let convicted: Vec<Link> = (monitor.shared.links().rows())
         .filter(|row| row.state == State::Convicted)
         .map(|row| row.link)
         .collect();
