@@ -22,6 +22,7 @@ use crate::history::{History, Restored, Retention};
 use crate::routing::{Proposal, Routing};
 use crate::shared::{Detail, Order, Question, Shared, Summary, Update, now};
 use crate::standing::{Standing, State};
+use crate::weight::give_way;
 use scribe::{Between, Done, Job, Reply, Scribe};
 
 /// Verdicts that are taken before the next question is answered.
@@ -172,7 +173,10 @@ pub fn start(
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let writer = {
         let stop = Arc::clone(&stop);
-        thread("monitor-writer").spawn(move || scribe.run(&stop))?
+        thread("monitor-writer").spawn(move || {
+            give_way();
+            scribe.run(&stop);
+        })?
     };
     let engine = thread("monitor").spawn(move || engine.run())?;
     Ok(Running {
@@ -366,9 +370,7 @@ impl Engine {
         Ok(Detail {
             row: self.core.row(link, now())?,
             series: self.core.series(link)?,
-            evidence: (self.core.evidence(link).into_iter())
-                .map(evidence::of)
-                .collect(),
+            evidence: evidence::of(&self.core.evidence(link)),
         })
     }
 

@@ -28,3 +28,4 @@ pub mod shared;
 mod socket;
 pub mod standing;
 mod webhook;
+mod weight;

@@ -33,7 +33,7 @@ pub(crate) struct Hello {
     pub(crate) name: String,
     pub(crate) boot: String,
     /// Nothing below this number will come: the switch no longer has it.
-    oldest: u64,
+    pub(crate) oldest: u64,
     leaves: u16,
     spines: u16,
     speaks: Vec<LeafId>,
