@@ -157,11 +157,15 @@ fn a_convicted_link_is_taken_out() {
     stop(monitor);
 }
 
-/// Goal: one command shows a fabric and its bad link on a page, which stays when the run is over, until it is told to stop.
+/// Goal: one command shows a fabric and its bad link on a page, which stays when the run is over, until it is told to stop;
+/// the page has every test of the report, those of the last windows too.
 #[test]
 fn a_testbed_has_a_page_of_its_own() {
     let address = free_address();
     let listen = address.to_string();
+    let folder = tempfile::tempdir().expect("a folder");
+    let report = folder.path().join("report.json");
+    let report_path = report.display().to_string();
     let run = Started::new(&[
         "testbed",
         "--leaves",
@@ -172,6 +176,8 @@ fn a_testbed_has_a_page_of_its_own() {
         "leaf3>spine2:drop=0.01",
         "--monitor",
         &listen,
+        "--json",
+        &report_path,
     ]);
     wait_for("conviction on the page", || {
         (convicted(address)? == ["leaf3>spine2"]).then_some(())
@@ -182,6 +188,18 @@ fn a_testbed_has_a_page_of_its_own() {
         (summary["sources"][0]["connected"] == false).then_some(())
     });
     assert_eq!(convicted(address).expect("links"), ["leaf3>spine2"]);
+    let result: Value = wait_for("the report", || {
+        serde_json::from_str(&std::fs::read_to_string(&report).ok()?).ok()
+    });
+    let tests = result["tests"].as_array().expect("tests");
+    let usable = |test: &Value| test["usable"].as_array().map_or(0, Vec::len) as u64;
+    let paths: u64 = tests.iter().map(usable).sum();
+    wait_for("all paths of the report", || {
+        let summary = get(address, "/api/summary")?;
+        (summary["summary"]["counts"]["paths"] == paths).then_some(())
+    });
+    let summary = get(address, "/api/summary").expect("a summary");
+    assert_eq!(summary["summary"]["recorded"], tests.len(), "{summary}");
     // A second word, if the first came before the run was quite over.
     let id = run.id().to_string();
     let told = std::thread::spawn(move || {

@@ -108,6 +108,27 @@ fn a_large_fabric_is_shown() {
         "64 bad cells",
         "return document.querySelectorAll('#grid td.convicted').length === 64",
     );
+    // The list of the bad ones is bounded, and what has the focus is in sight.
+    browser.until(
+        "64 accused links",
+        "return document.querySelectorAll('#accused button').length === 64",
+    );
+    let list = browser.run(
+        "const list = document.getElementById('accused'), box = list.getBoundingClientRect();\
+         const last = [...list.querySelectorAll('button')].at(-1);\
+         const isSeen = () => { const b = last.getBoundingClientRect(); return b.top >= box.top - 1 && b.bottom <= box.bottom + 1; };\
+         const before = isSeen(); last.focus(); const after = isSeen(); last.blur();\
+         return { height: box.height, scrolls: list.scrollHeight > list.clientHeight, before, after };",
+    );
+    assert!(
+        list["height"].as_f64().is_some_and(|height| height < 300.0),
+        "{list}"
+    );
+    assert_eq!(
+        (&list["scrolls"], &list["before"], &list["after"]),
+        (&json!(true), &json!(false), &json!(true)),
+        "{list}"
+    );
     browser.run(
         "const m = window.measured = { frames: [], long: [], changes: 0 };\
          new PerformanceObserver(l => m.long.push(...l.getEntries().map(e => e.duration))).observe({ type: 'longtask' });\

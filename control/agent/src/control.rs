@@ -38,6 +38,9 @@ const BITMAP_ROUNDS: u32 = 100;
 /// lcores' time.
 const RESET_NS: u64 = 60_000_000_000;
 
+/// At the end, clients that hear verdicts may take so long to be sent the last ones.
+const HAND_OVER: Duration = Duration::from_secs(2);
+
 /// What the thread works with.
 #[derive(Clone, Debug)]
 pub struct ControlConfig {
@@ -209,9 +212,7 @@ impl State {
                 Body::Dropped(dropped) => self.core.on_dropped(dropped),
             }
         }
-        while let Some(tests) = self.core.next_untold() {
-            (self.stream).tell(&tests, self.core.test() == Test::Sequential);
-        }
+        self.tell();
         self.pending.settle(back);
         if self.pending.is_empty() && self.shared.reload.swap(false, Ordering::Relaxed) {
             self.reload_and_say();
@@ -235,6 +236,18 @@ impl State {
             for part in 0..self.shared.published.len() {
                 self.send(part as u16, Command::ResetMasks);
             }
+        }
+    }
+
+    /// Judges what still waits, after the last round.
+    fn finish(&mut self) {
+        self.core.finish();
+        self.tell();
+    }
+
+    fn tell(&mut self) {
+        while let Some(tests) = self.core.next_untold() {
+            (self.stream).tell(&tests, self.core.test() == Test::Sequential);
         }
     }
 
@@ -338,18 +351,15 @@ impl Control {
         Ok(Control { thread, stop })
     }
 
-    /// Stops it after a last look at the rings, and returns what it knows.
+    /// Stops it after a last look at the rings, when who hears its verdicts has been sent them, and returns what it knows.
     ///
     /// # Panics
     /// When the thread has panicked.
     pub fn finish(self) -> Core {
         self.stop.store(true, Ordering::Relaxed);
-        let mut core = self
-            .thread
+        self.thread
             .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        core.finish();
-        core
+            .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
@@ -365,7 +375,25 @@ async fn run(state: Rc<RefCell<State>>, listener: Option<socket::Listener>, stop
         let is_last = stop.load(Ordering::Relaxed);
         state.borrow_mut().round();
         if is_last {
+            state.borrow_mut().finish();
+            hand_over(&state).await;
             return;
         }
     }
 }
+
+/// Waits until every client has been sent all verdicts; one that does not take them is left behind.
+async fn hand_over(state: &RefCell<State>) {
+    let sent = async {
+        while !state.borrow().stream.is_sent() {
+            tokio::time::sleep(ROUND).await;
+        }
+    };
+    if tokio::time::timeout(HAND_OVER, sent).await.is_err() {
+        tracing::warn!("the end: a client has not taken the last verdicts");
+    }
+}
+
+#[cfg(test)]
+#[path = "control/tests.rs"]
+mod tests;

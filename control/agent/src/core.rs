@@ -364,6 +364,7 @@ impl Core {
         for aggregate in self.aggregator.drain() {
             let mut tests = self.judge.judge(&aggregate);
             self.take_all(&aggregate, &mut tests);
+            self.keep_untold(&tests);
             self.add_to_last(&aggregate, tests);
         }
     }

@@ -100,6 +100,7 @@ pub fn registry(source: Source) -> Registry {
 }
 
 /// The running server; it ends when dropped.
+#[derive(Debug)]
 pub struct Server {
     address: SocketAddr,
     stop: Option<oneshot::Sender<()>>,
@@ -107,13 +108,25 @@ pub struct Server {
 }
 
 impl Server {
+    /// Answers with the metrics of switches.
+    ///
+    /// # Errors
+    /// As [`Server::of`].
+    pub fn start(
+        listen: SocketAddr,
+        source: Source,
+        prepare: impl FnOnce() + Send + 'static,
+    ) -> io::Result<Server> {
+        Server::of(listen, registry(source), prepare)
+    }
+
     /// Binds `listen` and answers from then on. `prepare` runs first on the new thread.
     ///
     /// # Errors
     /// When the address cannot be bound: nobody would notice metrics that are not there.
-    pub fn start(
+    pub fn of(
         listen: SocketAddr,
-        source: Source,
+        registry: Registry,
         prepare: impl FnOnce() + Send + 'static,
     ) -> io::Result<Server> {
         let explain = |error: io::Error| {
@@ -126,7 +139,7 @@ impl Server {
         let listener = std::net::TcpListener::bind(listen).map_err(explain)?;
         listener.set_nonblocking(true).map_err(explain)?;
         let address = listener.local_addr().map_err(explain)?;
-        let registry = Arc::new(registry(source));
+        let registry = Arc::new(registry);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -11,14 +11,15 @@
 //!
 //! The boot number is drawn at the start of a process, and numbers begin at 1 then. A client that is slower
 //! than the verdicts is not waited for: the stream keeps the latest [`KEPT_MAX`] verdicts or
-//! [`BYTES_MAX`] bytes, and what a client has missed shows as a gap in the numbers.
+//! [`BYTES_MAX`] bytes, and what a client has missed shows as a gap in the numbers. At the end of a run every client is
+//! sent what there is, if it takes that soon.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::io;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -61,6 +62,8 @@ pub struct Stream {
     kept: VecDeque<Arc<str>>,
     bytes: usize,
     news: Rc<Notify>,
+    /// Of each client: the first number that it has not been sent.
+    clients: Vec<Weak<Cell<u64>>>,
 }
 
 impl Default for Stream {
@@ -76,6 +79,7 @@ impl Default for Stream {
             kept: VecDeque::new(),
             bytes: 0,
             news: Rc::default(),
+            clients: Vec::new(),
         }
     }
 }
@@ -101,6 +105,20 @@ impl Stream {
             self.bytes -= oldest.len();
         }
         self.news.notify_waiters();
+    }
+
+    /// Remembers a client as long as what it is given lives, which says what it has been sent.
+    fn enter(&mut self, from: u64) -> Rc<Cell<u64>> {
+        let client = Rc::new(Cell::new(from));
+        self.clients.retain(|client| client.strong_count() > 0);
+        self.clients.push(Rc::downgrade(&client));
+        client
+    }
+
+    /// Whether all clients have been sent everything.
+    pub(crate) fn is_sent(&self) -> bool {
+        let mut clients = self.clients.iter().filter_map(Weak::upgrade);
+        clients.all(|client| client.get() >= self.next)
     }
 
     /// The lowest number that is kept.
@@ -146,11 +164,12 @@ pub(crate) async fn serve(
     mut writer: OwnedWriteHalf,
     state: Rc<RefCell<State>>,
 ) -> io::Result<()> {
-    let (hello, mut next, news) = {
-        let state = state.borrow();
-        let stream = &state.stream;
+    let (hello, sent, news) = {
+        let mut state = state.borrow_mut();
         let hello = hello(&state);
-        (hello, stream.first(&request), Rc::clone(&stream.news))
+        let stream = &mut state.stream;
+        let first = stream.first(&request);
+        (hello, stream.enter(first), Rc::clone(&stream.news))
     };
     write(&mut writer, &format!("{hello}\n")).await?;
     loop {
@@ -158,10 +177,10 @@ pub(crate) async fn serve(
         tokio::pin!(told);
         // Enabled before looking, so that what comes in between wakes it.
         told.as_mut().enable();
-        let (text, after) = state.borrow().stream.lines(next);
-        next = after;
+        let (text, after) = state.borrow().stream.lines(sent.get());
         if !text.is_empty() {
             write(&mut writer, &text).await?;
+            sent.set(after);
         } else if tokio::time::timeout(ALIVE, told).await.is_err() {
             write(&mut writer, "\n").await?;
         }
@@ -271,6 +290,23 @@ mod tests {
         let (text, next) = stream.lines(1);
         assert!(text.starts_with("{\"seq\":11,") && text.len() <= WRITE_MAX);
         assert_eq!(next, 11 + text.lines().count() as u64);
+    }
+
+    /// Goal: a client counts as long as it is there, and has everything when it was sent the latest.
+    #[test]
+    fn it_is_known_who_has_everything() {
+        let mut stream = Stream::default();
+        stream.tell(&tests(), false);
+        assert!(stream.is_sent(), "nobody lacks it");
+        let (slow, quick) = (stream.enter(1), stream.enter(2));
+        assert!(!stream.is_sent());
+        slow.set(2);
+        assert!(stream.is_sent());
+        stream.tell(&tests(), false);
+        quick.set(3);
+        assert!(!stream.is_sent());
+        drop(slow);
+        assert!(stream.is_sent());
     }
 
     /// Goal: nothing is told of windows whose counts wait for more.

@@ -32,8 +32,18 @@ pub(crate) struct Embedded {
 }
 
 impl Embedded {
-    /// Starts one that hears `socket`, as soon as that is there, and says where its page is.
-    pub(crate) fn start(
+    /// Starts one beside a run of so many leaves and spines, if its page is to be anywhere. It hears `socket` as soon as
+    /// that is there, and says where the page is.
+    pub(crate) fn beside(
+        (leaves, spines): (u16, u16),
+        socket: Option<&Path>,
+        listen: Option<SocketAddr>,
+    ) -> Result<Option<Embedded>, Failure> {
+        let start = |listen| Embedded::start(listen, Fabric { leaves, spines }, socket);
+        listen.map(start).transpose()
+    }
+
+    fn start(
         listen: SocketAddr,
         fabric: Fabric,
         socket: Option<&Path>,

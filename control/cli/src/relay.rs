@@ -16,8 +16,11 @@ pub(crate) fn run(args: &RelayArgs) -> Result<ExitCode, Failure> {
     let sockets: Vec<String> = (file.sockets.iter())
         .map(|path| path.display().to_string())
         .collect();
+    let metrics = file.metrics.map_or(String::new(), |listen| {
+        format!("metrics      http://{listen}/metrics\n")
+    });
     output::print(&format!(
-        "fabric       {}\nhears        {}\nsends to     {}\n",
+        "fabric       {}\nhears        {}\nsends to     {}\n{metrics}",
         file.name,
         sockets.join(", "),
         file.nats.servers.join(", "),
@@ -41,10 +44,11 @@ pub(crate) fn run(args: &RelayArgs) -> Result<ExitCode, Failure> {
     })?;
     let count = |of: &std::sync::atomic::AtomicU64| of.load(Ordering::Relaxed);
     output::print(&format!(
-        "relayed      {} verdicts in {} messages, {} sent again\n",
+        "relayed      {} verdicts in {} messages, {} sent again; {} verdicts missed\n",
         count(&relayed.verdicts),
         count(&relayed.messages),
         count(&relayed.retries),
+        count(&relayed.missed),
     ))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use config::{SwitchRequest, SwitchSet};
-use detector::Fabric;
 
 use crate::args::SwitchArgs;
 use crate::embedded::Embedded;
@@ -28,16 +27,9 @@ pub(crate) fn run(args: SwitchArgs) -> Result<ExitCode, Failure> {
             .or_else(sockets::of_this_run),
         eal: args.eal,
     };
+    let first = set.switches.first();
+    let size = first.map_or((0, 0), |first| (first.config.leaves, first.config.spines));
     // It ends with the switches.
-    let _monitor = match (args.monitor, set.switches.first()) {
-        (Some(listen), Some(first)) => {
-            let fabric = Fabric {
-                leaves: first.config.leaves,
-                spines: first.config.spines,
-            };
-            Some(Embedded::start(listen, fabric, request.socket.as_deref())?)
-        }
-        _ => None,
-    };
+    let _monitor = Embedded::beside(size, request.socket.as_deref(), args.monitor)?;
     replay::conclude(daemon::run("switch", &request, None)?, args.json.as_deref())
 }

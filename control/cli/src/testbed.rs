@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use agent::result::DaemonLine;
 use config::{ScenarioFile, TestbedConfig, TestbedFile, TestbedRequest};
-use detector::Fabric;
 
 use crate::args::TestbedArgs;
 use crate::embedded::Embedded;
@@ -20,16 +19,8 @@ const BEYOND: Duration = Duration::from_secs(60);
 pub(crate) fn run(args: TestbedArgs) -> Result<ExitCode, Failure> {
     let mut config = settings(&args)?;
     config.socket = config.socket.or_else(sockets::of_this_run);
-    let monitor = match args.monitor {
-        Some(listen) => {
-            let fabric = Fabric {
-                leaves: config.leaves,
-                spines: config.spines,
-            };
-            Some(Embedded::start(listen, fabric, config.socket.as_deref())?)
-        }
-        None => None,
-    };
+    let size = (config.leaves, config.spines);
+    let monitor = Embedded::beside(size, config.socket.as_deref(), args.monitor)?;
     let limit = Duration::from_nanos(config.limit.nanos()) + BEYOND;
     let request = TestbedRequest {
         config,

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::document;
 use crate::error::ConfigError;
 use crate::quantity::{Bytes, Probability, Time};
+use crate::switch_file::settings;
 
 pub use nats::{Login, NatsConfig, WebhookConfig};
 use raw::File;
@@ -72,6 +73,8 @@ pub struct RelayFile {
     pub sockets: Vec<PathBuf>,
     /// Where it sends to.
     pub nats: NatsConfig,
+    /// Where metrics are asked for; `None`: nowhere.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// The largest fabric.
@@ -126,6 +129,7 @@ impl RelayFile {
                 name,
                 sockets: sockets.map(|path| folder.join(path)).collect(),
                 nats: nats::nats(file.nats, folder)?,
+                metrics: settings::metrics(&file.metrics)?,
             })
         })
     }
@@ -350,6 +354,10 @@ mod tests {
             (relay.name.as_str(), relay.sockets),
             ("fabric", vec![Path::new("etc/run").to_owned()])
         );
+        assert_eq!(relay.metrics, None);
+        let path = Path::new("../../docs/examples/relay.toml");
+        let example = RelayFile::read(path).unwrap();
+        assert_eq!(example.metrics, Some("127.0.0.1:9112".parse().unwrap()));
     }
 
     /// Goal: tokens come from files of their owner's alone, are long enough, and differ.

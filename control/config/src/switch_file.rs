@@ -14,7 +14,7 @@ mod ports;
 pub(crate) mod raw;
 mod ring;
 mod routes;
-mod settings;
+pub(crate) mod settings;
 mod trunk;
 mod windows;
 

@@ -19,6 +19,8 @@ let isDirty = false;
 // Ages and coverage are asked for again this often; a pause before connecting again.
 const REFRESH_MS = 10000;
 const AGAIN_MS = 2000;
+// Accused links in the list; the matrix has all.
+const ACCUSED_MAX = 200;
 
 function say(error) {
   if (error instanceof Denied) {
@@ -62,7 +64,7 @@ function redraw() {
 function accused() {
   const bad = [...rows.values()].filter((row) => row.state === "convicted" || row.state === "suspect");
   bad.sort((a, b) => STATES.indexOf(a.state) - STATES.indexOf(b.state) || b.drop_rate - a.drop_rate);
-  const items = bad.slice(0, 50).map((row) => {
+  const items = bad.slice(0, ACCUSED_MAX).map((row) => {
     const name = element("button", { text: row.link, cls: "plain", type: "button" });
     name.addEventListener("click", () => open(row.link));
     const interval = row.ci95 ? ` (95 %: ${percent(row.ci95[0])} to ${percent(row.ci95[1])})` : "";
@@ -72,13 +74,16 @@ function accused() {
       element("span", { text: `loses ${percent(row.drop_rate)}${interval}${rest}` }),
     ]);
   });
+  if (bad.length > ACCUSED_MAX) {
+    items.push(element("li", { text: `and ${count(bad.length - ACCUSED_MAX)} more, in the matrix`, cls: "hint" }));
+  }
   // A list that has the focus in it is not torn away for nothing.
   const text = items.map((item) => item.textContent).join("\n");
   if (part("accused").dataset.text !== text) {
     const focused = part("accused").contains(document.activeElement) ? document.activeElement.textContent : null;
     part("accused").dataset.text = text;
     part("accused").replaceChildren(...(items.length ? items : [element("li", { text: "None.", cls: "hint" })]));
-    [...part("accused").querySelectorAll("button")].find((b) => b.textContent === focused)?.focus();
+    [...part("accused").querySelectorAll("button")].find((b) => b.textContent === focused)?.focus({ preventScroll: true });
   }
 }
 

@@ -16,11 +16,13 @@ use std::time::{Duration, Instant};
 use detector::{Link, Nanos};
 use tokio::sync::mpsc;
 
-use crate::core::{Core, Event, Kind, Row, Rules};
+use crate::board::Board;
+use crate::core::{Core, Event, Kind, Rules};
 use crate::history::{History, Restored, Retention};
 use crate::routing::{Proposal, Routing};
-use crate::shared::{Detail, Order, Question, Shared, Summary, Update, looks_different, now};
+use crate::shared::{Detail, Order, Question, Shared, Summary, Update, now};
 use crate::standing::{Standing, State};
+use crate::weight::give_way;
 use scribe::{Between, Done, Job, Reply, Scribe};
 
 /// Verdicts that are taken before the next question is answered.
@@ -29,10 +31,8 @@ const STEP: usize = 32;
 const LOOKS: usize = 2;
 /// What was found is published this often.
 const PUBLISH: Duration = Duration::from_millis(250);
-/// All rows are written anew this often, for ages and coverage, a part at a time.
-const REFRESH: Duration = Duration::from_secs(5);
-/// Parts of that.
-const PARTS: usize = 64;
+/// All links are made anew this often for their coverage, a part at a time.
+const REFRESH: Duration = Duration::from_secs(2);
 /// Between two rounds when it is nobody's turn.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -82,11 +82,9 @@ struct Engine {
     routing: Routing,
     /// To who takes links out of routing.
     orders: mpsc::Sender<Order>,
-    rows: Vec<Row>,
+    board: Board,
     /// Jobs with events that are being written: nothing of them is shown before.
     unwritten: usize,
-    /// The part of the rows that is written anew next.
-    part: usize,
     /// Events that have not been told.
     untold: Vec<Event>,
 }
@@ -157,8 +155,7 @@ pub fn start(
         marks: Vec::new(),
     };
     let mut engine = Engine {
-        rows: core.rows(now()),
-        part: 0,
+        board: Board::new(&core.rows(now())),
         unwritten: 0,
         routing,
         orders,
@@ -176,7 +173,10 @@ pub fn start(
     let thread = |name: &str| std::thread::Builder::new().name(name.into());
     let writer = {
         let stop = Arc::clone(&stop);
-        thread("monitor-writer").spawn(move || scribe.run(&stop))?
+        thread("monitor-writer").spawn(move || {
+            give_way();
+            scribe.run(&stop);
+        })?
     };
     let engine = thread("monitor").spawn(move || engine.run())?;
     Ok(Running {
@@ -195,9 +195,10 @@ impl Engine {
                 None => return,
             };
             self.look();
-            if refreshed.elapsed() >= REFRESH / PARTS as u32 {
+            if refreshed.elapsed() >= REFRESH / self.board.parts().max(1) as u32 {
                 refreshed = Instant::now();
-                self.refresh();
+                let (core, at) = (&self.core, now());
+                self.board.turn(|link| core.row(link, at).ok());
             }
             let is_time = published.elapsed() >= PUBLISH || !self.untold.is_empty();
             if is_time && self.unwritten == 0 {
@@ -249,23 +250,6 @@ impl Engine {
             }
         }
         Some(has_news)
-    }
-
-    /// Writes a part of the rows anew: ages and coverage change by themselves. What looks different is left to the
-    /// next publication, which tells it.
-    fn refresh(&mut self) {
-        let size = self.rows.len().div_ceil(PARTS);
-        let (at, from) = (now(), self.part * size);
-        let to = (from + size).min(self.rows.len());
-        for row in self.rows.get_mut(from..to).unwrap_or_default() {
-            if let Ok(new) = self.core.row(row.link, at) {
-                match looks_different(row, &new) {
-                    true => self.core.touch(row.link),
-                    false => *row = new,
-                }
-            }
-        }
-        self.part = (self.part + 1) % PARTS;
     }
 
     /// Looks at the spines whose turn it is.
@@ -386,35 +370,24 @@ impl Engine {
         Ok(Detail {
             row: self.core.row(link, now())?,
             series: self.core.series(link)?,
-            evidence: (self.core.evidence(link).into_iter())
-                .map(evidence::of)
-                .collect(),
+            evidence: evidence::of(&self.core.evidence(link)),
         })
     }
 
     fn publish(&mut self) {
         let at = now();
-        let mut shown = Vec::new();
-        for link in self.core.take_changed() {
-            let Ok(new) = self.core.row(link, at) else {
-                continue;
-            };
-            let place = self.rows.binary_search_by_key(&link, |row| row.link);
-            if let Ok(place) = place {
-                if looks_different(&self.rows[place], &new) {
-                    shown.push(place);
-                }
-                self.rows[place] = new;
-            }
-        }
+        let changed = self.core.take_changed();
+        let core = &self.core;
+        self.board.change(&changed, |link| core.row(link, at).ok());
+        let links = self.board.take_untold();
         let events = std::mem::take(&mut self.untold);
-        self.shared
-            .publish(Arc::new(self.rows.clone()), self.summary(at));
-        if shown.is_empty() && events.is_empty() {
+        // What is told was published before, so that who asks because of it is not told less.
+        self.shared.publish(self.board.links(), self.summary(at));
+        if links.is_empty() && events.is_empty() {
             return;
         }
         let update = Update {
-            links: shown.iter().map(|&place| &self.rows[place]).collect(),
+            links: &links,
             events: &events,
         };
         if let Ok(text) = serde_json::to_string(&update) {

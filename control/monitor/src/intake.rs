@@ -37,7 +37,13 @@ async fn hear_one(path: PathBuf, shared: Arc<Shared>) {
     loop {
         let error = match listen(&path, &from, &mut known, &shared, &mut wait).await {
             Ok(()) => "it closed the connection".to_owned(),
-            Err(error) => error.to_string(),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::NotFound {
+                    // It has not begun: the first verdicts of a short run are not to be missed.
+                    wait = AGAIN[0];
+                }
+                error.to_string()
+            }
         };
         shared.source(&from, |source| {
             if source.connected || source.trouble.is_none() {

@@ -5,6 +5,7 @@
 //! switches on this machine and [`nats`] those on others, [`engine`] is the thread that owns it all, [`http`] answers people and [`run`] is the whole.
 
 mod apply;
+pub mod board;
 pub mod core;
 pub mod coverage;
 pub mod engine;
@@ -27,3 +28,4 @@ pub mod shared;
 mod socket;
 pub mod standing;
 mod webhook;
+mod weight;

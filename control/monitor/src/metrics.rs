@@ -148,10 +148,10 @@ impl Collector for Collect {
             Some(&Unit::Ratios),
             MetricType::Gauge,
         )?;
-        let rows = self.0.rows();
+        let links = self.0.links();
         let is_accused = |state| matches!(state, State::Convicted | State::Suspect);
-        for row in rows
-            .iter()
+        for row in links
+            .rows()
             .filter(|row| is_accused(row.state))
             .take(LINKS_MAX)
         {

@@ -11,6 +11,7 @@
 pub mod relay;
 
 pub(crate) mod intake;
+mod relayed;
 pub(crate) mod tell;
 
 use std::io;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use agent::verdict::WindowVerdict;
 use detector::LeafId;
 use serde::Deserialize;
+use tokio::sync::oneshot;
 
 use crate::core::check;
 use crate::history::Stream;
@@ -32,7 +33,7 @@ pub(crate) struct Hello {
     pub(crate) name: String,
     pub(crate) boot: String,
     /// Nothing below this number will come: the switch no longer has it.
-    oldest: u64,
+    pub(crate) oldest: u64,
     leaves: u16,
     spines: u16,
     speaks: Vec<LeafId>,
@@ -173,11 +174,11 @@ impl<'a> Reading<'a> {
         Ok(())
     }
 
-    /// Returns when all that was read is on the disk; false if the monitor ends before that.
-    pub(crate) async fn settle(self) -> bool {
-        let (done, settled) = tokio::sync::oneshot::channel();
+    /// What tells when all that was read is on the disk; it ends without a word if the monitor ends before that.
+    pub(crate) async fn settle(self) -> oneshot::Receiver<()> {
+        let (done, settled) = oneshot::channel();
         offer(self.shared, Item::Mark(self.stream, done)).await;
-        settled.await.is_ok()
+        settled
     }
 }
 

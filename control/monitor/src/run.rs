@@ -23,6 +23,7 @@ use crate::outlet::Outlet;
 use crate::shared::{Shared, now};
 use crate::standing::Hysteresis;
 use crate::webhook::Webhook;
+use crate::weight::give_way;
 use crate::{apply, intake, nats, outlet, socket};
 
 /// Why it does not start.
@@ -286,7 +287,10 @@ impl Ears {
         };
         let thread = std::thread::Builder::new()
             .name("monitor-intake".into())
-            .spawn(move || runtime.block_on(hear))?;
+            .spawn(move || {
+                give_way();
+                runtime.block_on(hear);
+            })?;
         Ok(Ears { stop, thread })
     }
 

@@ -12,11 +12,11 @@ use detector::{Fabric, Link, Nanos};
 use serde::Serialize;
 use tokio::sync::{broadcast, mpsc, oneshot};
 
+use crate::board::Links;
 use crate::core::{Counts, Event, Row};
 use crate::history::Stream;
 use crate::lanes::{Lanes, Refused};
 use crate::series::Point;
-use crate::standing::State;
 
 /// Updates that a slow page may lag behind before it is told to look at everything again.
 const UPDATES_MAX: usize = 256;
@@ -180,7 +180,7 @@ pub struct Shared {
     floors: BTreeMap<Stream, u64>,
     outlets: Mutex<BTreeMap<&'static str, Outlet>>,
     lanes: Mutex<Lanes<Item>>,
-    rows: RwLock<Arc<Vec<Row>>>,
+    links: RwLock<Links>,
     summary: RwLock<Arc<Summary>>,
     sources: Mutex<BTreeMap<String, Source>>,
     updates: broadcast::Sender<Arc<str>>,
@@ -201,7 +201,7 @@ impl Shared {
             floors,
             outlets: Mutex::default(),
             lanes: Mutex::default(),
-            rows: RwLock::default(),
+            links: RwLock::default(),
             summary: RwLock::default(),
             sources: Mutex::default(),
             updates: broadcast::channel(UPDATES_MAX).0,
@@ -237,10 +237,10 @@ impl Shared {
         lock(&self.lanes).waiting()
     }
 
-    /// The links as last written.
-    pub fn rows(&self) -> Arc<Vec<Row>> {
-        let rows = self.rows.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&rows)
+    /// The links as last published.
+    pub fn links(&self) -> Links {
+        let links = self.links.read().unwrap_or_else(PoisonError::into_inner);
+        links.clone()
     }
 
     /// The whole as last written.
@@ -250,8 +250,8 @@ impl Shared {
     }
 
     /// Writes what was found.
-    pub fn publish(&self, rows: Arc<Vec<Row>>, summary: Summary) {
-        *self.rows.write().unwrap_or_else(PoisonError::into_inner) = rows;
+    pub fn publish(&self, links: Links, summary: Summary) {
+        *self.links.write().unwrap_or_else(PoisonError::into_inner) = links;
         *self.summary.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(summary);
     }
 
@@ -335,17 +335,8 @@ pub fn now() -> Nanos {
 /// What a page is told of links that have changed to the eye.
 #[derive(Serialize)]
 pub(crate) struct Update<'a> {
-    pub(crate) links: Vec<&'a Row>,
+    pub(crate) links: &'a [Row],
     pub(crate) events: &'a [Event],
-}
-
-/// Whether two rows look different: state, rate to three digits, acknowledgement.
-pub(crate) fn looks_different(a: &Row, b: &Row) -> bool {
-    let digits = |rate: f64| format!("{rate:.2e}");
-    a.state != b.state
-        || a.acknowledged != b.acknowledged
-        || a.missing != b.missing
-        || (a.state != State::Healthy && digits(a.drop_rate) != digits(b.drop_rate))
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

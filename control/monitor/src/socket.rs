@@ -122,9 +122,9 @@ async fn rows(request: &Request, app: &App) -> Result<Vec<Value>, String> {
                 .await
         }
         ("links", None) => {
-            let rows = app.shared.rows();
+            let links = app.shared.links();
             let is_shown = |state| !matches!(state, State::Healthy | State::Unknown);
-            let shown = rows.iter().filter(|row| is_shown(row.state));
+            let shown = links.rows().filter(|row| is_shown(row.state));
             Ok(shown
                 .map(|row| {
                     json!({

@@ -73,7 +73,7 @@ fn key(key: &str, value: &str) -> Edit {
 }
 
 /// A healthy window from leaf 1, long enough for a test.
-fn window(epoch: u32) -> WindowReport {
+pub(crate) fn window(epoch: u32) -> WindowReport {
     let packets = 1_000_000u32;
     let mut counts = [0; types::FANOUT_MAX];
     counts[..2].fill(packets / 2);

@@ -108,9 +108,7 @@ fn metrics_are_served() {
     );
     assert!(answer.contains("# EOF"), "{answer}");
     assert!(get(address, "/etc/passwd").starts_with("HTTP/1.1 404"));
-    let taken = Server::start(address, source(), || {})
-        .err()
-        .expect("it is taken");
+    let taken = Server::start(address, source(), || {}).expect_err("it is taken");
     let text = taken.to_string();
     assert!(
         text.contains("metrics.listen: cannot listen on 127.0.0.1:"),

@@ -54,6 +54,10 @@ pub(crate) struct BenchArgs {
     /// Samples of a tenth of a second: to see that it works
     #[arg(long)]
     pub(crate) quick: bool,
+    /// Monitor alone: verdicts come over this NATS server and a relay in place of sockets, like
+    /// nats://127.0.0.1:4222. A stream spraycheck-bench-N stays there
+    #[arg(long, value_name = "URL")]
+    pub(crate) nats: Option<String>,
     /// Write the result as JSON (- for standard output)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

@@ -1,23 +1,29 @@
 //! `spraycheck bench monitor`: a monitor under load, and how long its answers take meanwhile.
 //!
 //! 64 leaves are played over real sockets ([`monitor::load`]); a history is written; answers are asked for over
-//! HTTP all the while. For the figures of one core: `taskset -c 1 spraycheck bench monitor`.
+//! HTTP all the while. For the figures of one core: `taskset -c 1 spraycheck bench monitor`. With `--nats` a relay
+//! hears the leaves, and the monitor a server.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use config::monitor_file::{Login, NatsConfig};
+use config::{Bytes, RelayFile};
 use detector::{Fabric, Link};
 use monitor::load::{Play, faults};
+use monitor::nats::relay::Relay;
 use monitor::run::{Monitor, MonitorSettings};
 use monitor::standing::State;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
 
 use crate::args::BenchArgs;
 use crate::failure::{ENVIRONMENT, Failure, NO};
-use crate::{output, table};
+use crate::{log, output, table};
 
 /// The fabric and the load that the monitor must bear.
 const FABRIC: Fabric = Fabric {
@@ -53,7 +59,7 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
         .enable_all()
         .build()
         .map_err(|error| lacks(&error))?;
-    let row = runtime.block_on(measure(&folder, seconds));
+    let row = runtime.block_on(measure(&folder, seconds, args.nats.as_deref()));
     // What is left of it is in the way of nobody.
     let _ = std::fs::remove_dir_all(&folder);
     let row = row?;
@@ -67,19 +73,38 @@ pub(super) fn run(args: &BenchArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if is_sound { 0 } else { NO }))
 }
 
-async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, Value>, Failure> {
+async fn measure(
+    folder: &Path,
+    seconds: u64,
+    nats: Option<&str>,
+) -> Result<Map<String, Value>, Failure> {
     let lacks = |error: &dyn std::fmt::Display| Failure::new(ENVIRONMENT, error.to_string());
     let play = Play::new(FABRIC, folder).map_err(|error| lacks(&error))?;
     let listen = SocketAddr::from(([127, 0, 0, 1], 0));
     let history = folder.join("history.db");
-    let monitor = Monitor::start(MonitorSettings::new(
-        FABRIC,
-        vec![folder.to_owned()],
-        history,
-        listen,
-    ))
-    .await
-    .map_err(|error| lacks(&error))?;
+    let sockets = vec![folder.to_owned()];
+    let mut settings = MonitorSettings::new(FABRIC, sockets.clone(), history, listen);
+    let relay = nats.map(|server| {
+        let nats = NatsConfig {
+            servers: vec![server.to_owned()],
+            login: Login::None,
+            ca_file: None,
+            certificate: None,
+            size: Bytes::new(1 << 30),
+        };
+        let name = format!("bench-{}", std::process::id());
+        (settings.sockets, settings.nats) = (Vec::new(), Some(nats.clone()));
+        settings.engine.name.clone_from(&name);
+        relay(RelayFile {
+            name,
+            sockets,
+            nats,
+            metrics: None,
+        })
+    });
+    let monitor = Monitor::start(settings)
+        .await
+        .map_err(|error| lacks(&error))?;
     let (address, begun, cpu) = (monitor.address, Instant::now(), cpu_s());
     let player = std::thread::spawn(move || play.run(PER_SECOND, seconds));
     let asker = std::thread::spawn(move || ask_for(address, Duration::from_secs(seconds)));
@@ -98,7 +123,7 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
     // Every spine is looked at once more.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let summary = monitor.shared.summary();
-    let convicted: Vec<Link> = (monitor.shared.rows().iter())
+    let convicted: Vec<Link> = (monitor.shared.links().rows())
         .filter(|row| row.state == State::Convicted)
         .map(|row| row.link)
         .collect();
@@ -109,9 +134,10 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
         .map(|source| source.missed)
         .sum();
     monitor.finish().await;
+    drop(relay);
     let is_named = convicted == faults(FABRIC);
     let row = json!({
-        "case": "monitor-64x64",
+        "case": if nats.is_some() { "monitor-64x64-nats" } else { "monitor-64x64" },
         "verdicts": played.verdicts,
         "per_second": (played.verdicts as f64 / played.seconds).round(),
         "paths_per_second": (played.verdicts as f64 * 64.0 / played.seconds).round(),
@@ -134,6 +160,27 @@ async fn measure(folder: &std::path::Path, seconds: u64) -> Result<Map<String, V
         Value::Object(row) => Ok(row),
         _ => Err(lacks(&"no row")),
     }
+}
+
+/// Runs a relay in a thread of its own until what comes back is dropped.
+fn relay(file: RelayFile) -> oneshot::Sender<()> {
+    let (stop, stopped) = oneshot::channel::<()>();
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            match Relay::start(file).await {
+                Ok(relay) => {
+                    let _ = stopped.await;
+                    relay.finish().await;
+                }
+                Err(error) => log::say(&format!("relay: {error}")),
+            }
+        });
+    });
+    stop
 }
 
 /// Asks for everything again and again; how long each answer took, in milliseconds, and to what; sorted.

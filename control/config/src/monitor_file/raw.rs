@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::quantity::{Bytes, Probability, Time};
+use crate::switch_file::raw::Metrics;
 
 #[derive(Deserialize, JsonSchema, Debug)]
 #[serde(deny_unknown_fields)]
@@ -181,4 +182,7 @@ pub(crate) struct Relay {
     pub(crate) switches: Switches,
     /// Where it sends to.
     pub(crate) nats: Nats,
+    /// OpenMetrics over HTTP; off without this part.
+    #[serde(default)]
+    pub(crate) metrics: Metrics,
 }

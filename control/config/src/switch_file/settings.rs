@@ -312,7 +312,7 @@ pub(super) fn eal(
 }
 
 /// Where metrics are asked for.
-pub(super) fn metrics(raw: &raw::Metrics) -> Result<Option<std::net::SocketAddr>, ConfigError> {
+pub(crate) fn metrics(raw: &raw::Metrics) -> Result<Option<std::net::SocketAddr>, ConfigError> {
     let Some(text) = raw.listen.as_deref() else {
         return Ok(None);
     };

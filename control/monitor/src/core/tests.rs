@@ -1,7 +1,7 @@
 //! Tests of the monitor's core: synthetic verdicts with known faults.
 
 use agent::verdict::PathVerdict;
-use detector::Evidence;
+use detector::{Evidence, SpineId};
 use proptest::prelude::*;
 
 use super::*;

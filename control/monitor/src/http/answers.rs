@@ -6,10 +6,10 @@ use std::sync::LazyLock;
 use std::time::Duration;
 
 use axum::Json;
-use axum::body::Bytes;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Query, State};
-use axum::http::StatusCode;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::sse::{Event as Sse, KeepAlive};
 use axum::response::{IntoResponse, Response, Sse as SseResponse};
 use detector::Link;
@@ -50,8 +50,17 @@ pub(super) async fn summary(State(app): AppState) -> Response {
 }
 
 pub(super) async fn links(State(app): AppState) -> Response {
-    let rows = app.shared.rows();
-    Json(json!({ "now_ns": now().0, "links": &*rows })).into_response()
+    let head = format!("{{\"now_ns\":{},\"links\":[", now().0);
+    let mut pieces = vec![Bytes::from(head)];
+    pieces.extend(app.shared.links().text());
+    pieces.push(Bytes::from_static(b"]}"));
+    let length: usize = pieces.iter().map(Bytes::len).sum();
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("application/json")),
+        (CONTENT_LENGTH, HeaderValue::from(length)),
+    ];
+    let pieces = tokio_stream::iter(pieces.into_iter().map(Ok::<Bytes, Infallible>));
+    (headers, Body::from_stream(pieces)).into_response()
 }
 
 pub(super) async fn link(State(app): AppState, Path(link): Path<String>) -> Response {

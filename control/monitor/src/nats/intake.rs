@@ -1,19 +1,29 @@
 //! Verdicts from a JetStream stream, which relays fill: a durable consumer for each switch.
 //!
-//! Of each switch one message is worked on at a time, and acknowledged when its verdicts are on the disk. So a message that
-//! nobody acknowledged comes again before what is behind it, and a switch whose lane is full waits at the server while
-//! others are served. The stream is a work queue: what is acknowledged is gone. It has a
+//! Of each switch a few messages are in flight at a time. They are taken in the stream's order, and each is acknowledged
+//! when its verdicts are on the disk; a switch whose lane is full waits at the server while others are served. The order
+//! matters: a message says what its switch no longer has, which may be in one before it. So the consumer is made anew
+//! whenever hearing begins, after which the server sends all that nobody acknowledged from the beginning; and it numbers what
+//! it sends, by which one that was lost on the way is noticed, and hearing begins again.
+//!
+//! The stream is a work queue: what is acknowledged is gone. It has a
 //! bound for each switch; a full one takes nothing new from it, and its relay and switch keep what they have.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::error::Error;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::consumer::AckPolicy;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::pull::Config as Pull;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy};
+use async_nats::jetstream::consumer::{AckPolicy, Consumer};
+use async_nats::jetstream::message::{Acker, Message};
+use async_nats::jetstream::stream::{
+    Config, ConsumerErrorKind, DiscardPolicy, RetentionPolicy, Stream,
+};
+use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_stream::StreamExt;
 
@@ -25,9 +35,11 @@ use crate::shared::Shared;
 const LOOK: Duration = Duration::from_secs(1);
 /// Switches at once.
 const SWITCHES_MAX: usize = 256;
-/// A message that is not acknowledged comes again after so long.
-const ACK_WAIT: Duration = Duration::from_secs(3);
-/// One question for a message waits so long for it.
+/// Messages of one switch that are not acknowledged: at 64 KiB some 80 verdicts of 64 paths, for each commit.
+const IN_FLIGHT: usize = 8;
+/// A message that is not acknowledged comes again after so long, also if nothing was noticed.
+const ACK_WAIT: Duration = Duration::from_secs(30);
+/// One question for messages waits so long for them.
 const PULL: Duration = Duration::from_secs(5);
 /// After trouble.
 const AGAIN: Duration = Duration::from_millis(500);
@@ -151,68 +163,133 @@ async fn listen(
     system: &System,
     known: &mut Known,
     shared: &Shared,
-) -> Result<std::convert::Infallible, Failed> {
+) -> Result<Infallible, Failed> {
     let mut line = system.line.clone();
     let lost = line.borrow_and_update().lost;
     let stream = system.context.get_stream_no_info(system.stream()).await?;
-    let durable = format!("monitor-{name}");
-    let wanted = Pull {
-        durable_name: Some(durable.clone()),
-        filter_subject: subject.to_owned(),
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: ACK_WAIT,
-        max_ack_pending: 1,
-        ..Pull::default()
-    };
-    let consumer = stream.get_or_create_consumer(&durable, wanted).await?;
+    let consumer = consumer(&stream, subject, name).await?;
+    let mut sent = 0;
+    let mut unsettled = VecDeque::new();
     loop {
-        let pull = consumer.batch().max_messages(1).expires(PULL).messages();
-        let mut messages = pull.await?;
+        let pull = consumer.batch().max_messages(IN_FLIGHT).expires(PULL);
+        let mut messages = pull.messages().await?;
         loop {
-            let message = tokio::select! {
-                message = messages.next() => message,
+            let next = tokio::select! {
+                biased;
                 _ = line.wait_for(|line| line.lost > lost) => {
                     return Err(wrong("the server was away".to_owned()).into());
                 }
+                settled = settled(&mut unsettled), if !unsettled.is_empty() => Next::Settled(settled?),
+                message = messages.next() => Next::Message(message.transpose()?),
             };
-            let Some(message) = message else { break };
-            let message = message?;
-            match take(&message.payload, name, from, known, shared).await {
-                Ok(true) => {}
-                Ok(false) => return Err(wrong("the monitor ends".to_owned()).into()),
-                Err(error) => {
-                    // It will be no better the next time; what it had is missed, and counted then.
-                    tracing::warn!("{from}: a message is refused: {error}");
-                    shared.source(from, |source| source.refused += 1);
+            let message = match next {
+                Next::Message(Some(message)) => message,
+                Next::Message(None) => break,
+                Next::Settled(acker) => {
+                    acker.ack().await?;
+                    continue;
                 }
+            };
+            sent += 1;
+            if message.info()?.consumer_sequence != sent {
+                return Err(wrong("a message was lost on its way".to_owned()).into());
             }
-            message.ack().await?;
+            let (message, acker) = message.split();
+            let (taken, refused) = take(&message.payload, name, from, known, shared).await;
+            if let Some(error) = refused {
+                // It will be no better the next time; what it had is missed, and counted then.
+                tracing::warn!("{from}: a message is refused: {error}");
+                shared.source(from, |source| source.refused += 1);
+            }
+            match taken {
+                Some(taken) => unsettled.push_back((taken, acker)),
+                None => acker.ack().await?,
+            }
         }
     }
 }
 
-/// Takes a message in; true when it is on the disk.
+/// A consumer that begins with the oldest message which nobody has acknowledged.
+async fn consumer(
+    stream: &Stream<()>,
+    subject: &str,
+    name: &str,
+) -> Result<Consumer<Pull>, Failed> {
+    let durable = format!("monitor-{name}");
+    match stream.delete_consumer(&durable).await {
+        Ok(_) => {}
+        Err(error) => match error.kind() {
+            ConsumerErrorKind::JetStream(said)
+                if said.error_code() == ErrorCode::CONSUMER_NOT_FOUND => {}
+            _ => return Err(error.into()),
+        },
+    }
+    let wanted = Pull {
+        durable_name: Some(durable),
+        filter_subject: subject.to_owned(),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: ACK_WAIT,
+        max_ack_pending: IN_FLIGHT as i64,
+        ..Pull::default()
+    };
+    Ok(stream.create_consumer(wanted).await?)
+}
+
+/// A message whose verdicts are on their way to the disk, and how it is acknowledged.
+type Unsettled = (oneshot::Receiver<()>, Acker);
+
+/// What comes next of a switch.
+enum Next {
+    /// The oldest message is on the disk.
+    Settled(Acker),
+    /// A message, or the end of those that were asked for.
+    Message(Option<Message>),
+}
+
+/// Waits until the oldest of some messages is on the disk. May be given up and asked again.
+async fn settled(unsettled: &mut VecDeque<Unsettled>) -> Result<Acker, Failed> {
+    let ends = || wrong("the monitor ends".to_owned());
+    let (taken, _) = unsettled.front_mut().ok_or_else(ends)?;
+    taken.await.map_err(|_| ends())?;
+    let (_, acker) = unsettled.pop_front().ok_or_else(ends)?;
+    Ok(acker)
+}
+
+/// Takes a message in: what tells when it is on the disk, if anything of it is to be, and why not all of it is.
 async fn take(
     payload: &[u8],
     name: &str,
     from: &str,
     known: &mut Known,
     shared: &Shared,
-) -> io::Result<bool> {
+) -> (Option<oneshot::Receiver<()>>, Option<io::Error>) {
     let mut lines = payload.split_inclusive(|&byte| byte == b'\n');
-    let hello = Hello::read(lines.next().unwrap_or_default())?;
-    if token(&hello.name) != name {
-        return Err(wrong(format!("{} spoke as {name}", hello.name)));
-    }
-    let mut reading = Reading::begin(hello, Order::Any, from, known, shared).await?;
-    let mut done = Ok(());
+    let mut reading = match begin(lines.next(), name, from, known, shared).await {
+        Ok(reading) => reading,
+        Err(error) => return (None, Some(error)),
+    };
+    let mut refused = None;
     for line in lines {
-        done = reading.line(line, known).await;
-        if done.is_err() {
+        refused = reading.line(line, known).await.err();
+        if refused.is_some() {
+            // What came before it is kept.
             break;
         }
     }
-    // What came before a bad line is kept.
-    let settled = reading.settle().await;
-    done.map(|()| settled)
+    (Some(reading.settle().await), refused)
+}
+
+/// Reads a message's first line.
+async fn begin<'a>(
+    line: Option<&[u8]>,
+    name: &str,
+    from: &'a str,
+    known: &mut Known,
+    shared: &'a Shared,
+) -> io::Result<Reading<'a>> {
+    let hello = Hello::read(line.unwrap_or_default())?;
+    if token(&hello.name) != name {
+        return Err(wrong(format!("{} spoke as {name}", hello.name)));
+    }
+    Reading::begin(hello, Order::Any, from, known, shared).await
 }

@@ -8,11 +8,13 @@
 //! takes each number once.
 
 use std::io;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use agent::metrics::Server;
 use async_nats::jetstream::message::PublishMessage;
 use config::RelayFile;
 use serde::Deserialize;
@@ -22,10 +24,13 @@ use tokio::net::UnixStream;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use super::relayed::{self, Heard};
 use super::{Line, System, chain};
 use crate::folder;
 use crate::line::read_line;
 use crate::reading::{Hello, wrong};
+
+pub use super::relayed::Relayed;
 
 /// A message takes no further line beyond this.
 const BATCH: usize = 64 << 10;
@@ -34,39 +39,43 @@ const REPEAT: u64 = 1024;
 /// Time between two attempts, to connect or to publish; doubled from the first to the last.
 const AGAIN: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(5)];
 
-/// What it has done.
-#[derive(Debug, Default)]
-pub struct Relayed {
-    /// Verdicts that the server has acknowledged, repeated ones included.
-    pub verdicts: AtomicU64,
-    /// Messages that they came in.
-    pub messages: AtomicU64,
-    /// Messages that had to be sent again.
-    pub retries: AtomicU64,
-}
-
 /// A relay that runs, on the runtime that started it.
 #[derive(Debug)]
 pub struct Relay {
     /// What it has done.
     pub relayed: Arc<Relayed>,
     task: JoinHandle<()>,
+    metrics: Option<Server>,
 }
 
 impl Relay {
     /// Starts it; a server or switch that is not there yet is waited for.
     ///
     /// # Errors
-    /// Certificates or credentials that are none.
+    /// Certificates or credentials that are none; an address for metrics that is taken.
     pub async fn start(file: RelayFile) -> io::Result<Relay> {
         let system = System::connect(&file.name, &file.nats).await?;
         let relayed = Arc::new(Relayed::default());
+        let serve = |listen| {
+            let registry = relayed::registry(Arc::clone(&relayed), system.line.clone());
+            Server::of(listen, registry, || {})
+        };
+        let metrics = file.metrics.map(serve).transpose()?;
         let counts = Arc::clone(&relayed);
         let task = tokio::spawn(async move {
             let start = |path| tokio::spawn(relay_one(path, system.clone(), Arc::clone(&counts)));
-            folder::watch(file.sockets, start, |_| {}).await;
+            folder::watch(file.sockets, start, |path| counts.forget(path)).await;
         });
-        Ok(Relay { relayed, task })
+        Ok(Relay {
+            relayed,
+            task,
+            metrics,
+        })
+    }
+
+    /// Where metrics are, if anywhere.
+    pub fn metrics(&self) -> Option<SocketAddr> {
+        self.metrics.as_ref().map(Server::address)
     }
 
     /// Ends it; what was not acknowledged comes again the next time.
@@ -92,6 +101,7 @@ async fn relay_one(path: PathBuf, system: System, relayed: Arc<Relayed>) {
             Ok(()) => "it closed the connection".to_owned(),
             Err(error) => error.to_string(),
         };
+        relayed.switch(&path, |heard| *heard = Heard::default());
         if said != error {
             tracing::info!("{from}: {error}");
             said = error;
@@ -124,6 +134,17 @@ async fn listen(
     }
     let hello = Hello::read(&text)?;
     let greeting = text.clone();
+    if let Some((boot, next)) = published.as_ref().filter(|(boot, _)| *boot == hello.boot) {
+        let missed = hello.oldest.saturating_sub(*next);
+        if missed > 0 {
+            tracing::warn!(
+                "{}: {boot}: {missed} verdicts are lost: it no longer had them",
+                hello.name
+            );
+            relayed.missed.fetch_add(missed, Ordering::Relaxed);
+        }
+    }
+    relayed.switch(path, |heard| heard.is_connected = true);
     let mut last = None;
     tracing::info!("{}: {} is relayed", path.display(), hello.name);
     *wait = AGAIN[0];
@@ -144,7 +165,9 @@ async fn listen(
             system.name, hello.name, hello.boot, more.first, more.last
         );
         let payload = [greeting.as_slice(), &text].concat();
+        relayed.switch(path, |heard| heard.waits_since_ns = Some(more.since_ns));
         publish(system, &hello.name, &id, payload, relayed).await;
+        relayed.switch(path, |heard| heard.waits_since_ns = None);
         relayed.verdicts.fetch_add(more.verdicts, Ordering::Relaxed);
         relayed.messages.fetch_add(1, Ordering::Relaxed);
         *published = Some((hello.boot.clone(), more.last + 1));
@@ -178,11 +201,14 @@ struct Batch {
     verdicts: u64,
     first: u64,
     last: u64,
+    /// When the first was told.
+    since_ns: u64,
 }
 
 #[derive(Deserialize)]
 struct Numbered {
     seq: u64,
+    at_ns: u64,
 }
 
 /// Waits for a line, and takes those that have come behind it; `None` at the end.
@@ -196,6 +222,7 @@ async fn batch(
         verdicts: 0,
         first: 0,
         last: 0,
+        since_ns: 0,
     };
     let mut line = Vec::new();
     loop {
@@ -211,7 +238,7 @@ async fn batch(
             }
             *last = Some(numbered.seq);
             if batch.verdicts == 0 {
-                batch.first = numbered.seq;
+                (batch.first, batch.since_ns) = (numbered.seq, numbered.at_ns);
             }
             batch.last = numbered.seq;
             batch.verdicts += 1;

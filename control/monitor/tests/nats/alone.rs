@@ -14,7 +14,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixListener;
 use tokio_stream::StreamExt;
 
-use crate::played::{FABRIC, settings, verdict};
+use crate::played::{FABRIC, ask, settings, verdict};
 use crate::server::{Server, config_of, source, until};
 
 /// Two users: one may speak for leaf 1 alone.
@@ -280,6 +280,7 @@ async fn a_server_that_forgot_everything_is_told_again() {
         name: "test".to_owned(),
         sockets: vec![sockets],
         nats: nats.clone(),
+        metrics: Some("127.0.0.1:0".parse().unwrap()),
     });
     let relay = relay.await.unwrap();
     let first = monitor(folder.path(), nats.clone()).await;
@@ -295,6 +296,15 @@ async fn a_server_that_forgot_everything_is_told_again() {
             .load(std::sync::atomic::Ordering::Relaxed)
     };
     until("relayed verdicts", || relayed() >= VERDICTS).await;
+    // Its metrics are another thread's.
+    let (status, text) = ask(relay.metrics().unwrap(), "GET /metrics HTTP/1.1", "");
+    for line in [
+        format!("spraycheck_relay_verdicts_total{{fate=\"sent\"}} {VERDICTS}"),
+        "spraycheck_relay_server_up 1".to_owned(),
+        "spraycheck_relay_sources{state=\"connected\"} 1".to_owned(),
+    ] {
+        assert!(status == 200 && text.contains(&line), "{line}: {text}");
+    }
     server.kill();
     std::fs::remove_dir_all(folder.path().join("jetstream")).unwrap();
     server.again();

@@ -81,6 +81,7 @@ async fn part() {
                 name,
                 sockets,
                 nats,
+                metrics: None,
             })
             .await
             .unwrap();
