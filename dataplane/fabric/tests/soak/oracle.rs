@@ -6,7 +6,7 @@ use agent::core::Verdict;
 use config::{Evidence, TestbedConfig};
 use detector::{LeafId, Link, PathState};
 
-use crate::draw::{DETECTABLE, Episode, LOSSES, Trial, What};
+use crate::draw::{DETECTABLE, Episode, Trial, What, clumps, needed};
 
 /// A packet that was on its way when a link was repaired may still be missed so much later.
 const ON_ITS_WAY_NS: u64 = 2_000_000;
@@ -43,14 +43,6 @@ impl Episode {
         match self.what {
             What::Loss(rate, _) => Some(rate),
             What::Harmless(_) | What::Down | What::Disabled => None,
-        }
-    }
-
-    /// Bursts are rarer than single losses of the same rate: four packets each, of which two are lost.
-    fn clumps(&self) -> f64 {
-        match &self.what {
-            What::Loss(_, spec) if spec.starts_with("burst") => 4.0,
-            _ => 1.0,
         }
     }
 }
@@ -129,7 +121,6 @@ impl<'a> Oracle<'a> {
     /// episode and have been tested. Losses must also stand out of what the path's earlier packets
     /// were allowed to lose: six standard deviations of that are asked for on top.
     fn due_ns(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<u64> {
-        let tolerated = 2.0 * self.testbed.p0.value();
         let mut waiting: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut tested: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut history: BTreeMap<LeafId, f64> = BTreeMap::new();
@@ -160,8 +151,8 @@ impl<'a> Oracle<'a> {
             if verdict.tests.iter().any(is_told) {
                 *tested.entry(far).or_default() += waiting.remove(&far).unwrap_or(0.0);
             }
-            let allowed = 6.0 * (tolerated * history.get(&far).unwrap_or(&0.0)).sqrt();
-            let needed = (LOSSES * episode.clumps() + allowed) / rate;
+            let others = *history.get(&far).unwrap_or(&0.0);
+            let needed = needed(rate, clumps(&episode.what), self.testbed, others);
             if tested.get(&far).is_some_and(|&packets| packets >= needed) {
                 ready.insert(far);
             }
