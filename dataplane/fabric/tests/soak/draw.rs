@@ -233,6 +233,9 @@ struct Pace {
     packet_ns: f64,
     /// Packets of a path that a test and a window need beside those of a fault.
     packets_min: f64,
+    /// Delays of a link are below this, in microseconds: a path that takes longer than the longest that is
+    /// configured (G) loses packets, as far as its windows can tell, for they wait no longer.
+    delay_us: u64,
 }
 
 impl Pace {
@@ -252,6 +255,7 @@ impl Pace {
         Pace {
             packet_ns: paths * frame_ns * PACE,
             packets_min: test as f64 + 1.5 * flow,
+            delay_us: (config::fabric::path_delay_ns_max(testbed) / 2_000).clamp(1, 50),
         }
     }
 
@@ -310,7 +314,7 @@ fn what(chance: &mut Chance, pace: &Pace) -> What {
             What::Loss(bad * loss, format!("burst={enter:.6},{exit},{loss}"))
         }
         15 => What::Loss(1.0, "drop=1".to_owned()),
-        16 => What::Harmless(format!("delay={}us", 1 + chance.below(50))),
+        16 => What::Harmless(format!("delay={}us", 1 + chance.below(pace.delay_us))),
         17 => {
             let period_us = (pace.span_ns(0.0) / 1000 / (4 + chance.below(12))).max(50);
             let down_us = period_us / (2 + chance.below(6));

@@ -109,15 +109,15 @@ fn run(number: u64, sums: &mut Sums) {
     );
     let verdicts = engine.core().verdicts();
     let is_receive_only = trial.config.testbed.evidence == config::Evidence::ReceiveOnly;
-    let false_paths = oracle.false_paths(verdicts);
+    let failed = oracle.false_paths(verdicts);
+    let false_paths = failed.len() as u64;
     match is_receive_only {
         true => sums.false_receive_only += false_paths,
         false => sums.false_paths += false_paths,
     }
     if false_paths > 0 {
-        sums.wrong.push(format!(
-            "trial {number}: {false_paths} healthy paths failed"
-        ));
+        sums.wrong
+            .push(format!("trial {number}: healthy paths failed: {failed:?}"));
     }
     for (link, at_ns) in wrong {
         sums.false_convictions += 1;

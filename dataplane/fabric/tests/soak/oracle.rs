@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::core::Verdict;
 use config::{Evidence, TestbedConfig};
-use detector::{LeafId, Link, PathState};
+use detector::{LeafId, Link, PathState, PathTest};
 
 use crate::draw::{DETECTABLE, Episode, Trial, What, clumps, needed};
 
@@ -63,10 +63,10 @@ impl<'a> Oracle<'a> {
     }
 
     /// Failed path tests whose path has lost nothing while their packets went over it.
-    pub(crate) fn false_paths(&self, verdicts: &[Verdict]) -> u64 {
+    pub(crate) fn false_paths<'v>(&self, verdicts: &'v [Verdict]) -> Vec<&'v PathTest> {
         let tests = verdicts.iter().flat_map(|verdict| &verdict.tests);
         let failed = tests.filter(|test| test.state == PathState::Failed);
-        let is_false = |test: &&detector::PathTest| {
+        let is_false = |test: &&PathTest| {
             let links = [
                 Link::Up {
                     leaf: test.path.src,
@@ -84,7 +84,7 @@ impl<'a> Oracle<'a> {
                     && test.first_marked_ns.0 <= episode.to_ns + ON_ITS_WAY_NS
             })
         };
-        failed.filter(is_false).count() as u64
+        failed.filter(is_false).collect()
     }
 
     /// What was to be said of an episode, and was. `named_ns` is when its link was named first.
@@ -145,7 +145,7 @@ impl<'a> Oracle<'a> {
                 }
             }
             // A void test is of its window alone: what waits for more goes on waiting.
-            let is_told = |test: &detector::PathTest| {
+            let is_told = |test: &PathTest| {
                 test.path.spine == spine && !matches!(test.state, PathState::Void(_))
             };
             if verdict.tests.iter().any(is_told) {
