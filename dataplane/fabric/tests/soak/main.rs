@@ -1,6 +1,6 @@
 //! Many small fabrics in which faults come and are repaired, and an oracle that knows them.
 //!
-//! A trial is four episodes of a random fabric with random traffic: links that lose, damage, delay,
+//! A trial is two to four episodes of a random fabric with random traffic: links that lose, damage, delay,
 //! flap, go down or are taken out, one after the other or two at once. Control must never name a
 //! link that has lost nothing, and must name each that loses enough in time.
 //!
@@ -22,7 +22,7 @@ use std::io::Write;
 use std::time::Instant;
 
 use detector::Link;
-use draw::{EPISODES, Trial};
+use draw::Trial;
 use fabric::Engine;
 use oracle::{Found, Oracle};
 use pipeline::Note;
@@ -73,9 +73,13 @@ fn run(number: u64, sums: &mut Sums) {
         Engine::new(&trial.config).unwrap_or_else(|error| panic!("trial {number}: {error}"));
     let mut named: BTreeMap<Link, u64> = BTreeMap::new();
     let mut wrong: BTreeMap<Link, u64> = BTreeMap::new();
+    let mut tested = Vec::new();
     loop {
         let is_more = engine.run_hops(LOOK_HOPS);
         if !is_more {
+            // At the end what waits for more packets is judged as well: such a test stands with an earlier
+            // window, and nothing could be due by that.
+            tested = engine.core().verdicts().to_vec();
             engine.end();
         }
         let now_ns = engine.status().now_ns;
@@ -91,24 +95,29 @@ fn run(number: u64, sums: &mut Sums) {
         }
     }
     let account = engine.account();
+    // A connection ends when what it sends is lost eight times in a row.
+    let gives_up = trial
+        .episodes
+        .iter()
+        .any(|episode| episode.what.rate() > 0.1);
     assert!(
         account.links_conserved
             && account.leaked == 0
-            && account.host_errors == 0
+            && (account.host_errors == 0 || gives_up)
             && account.switches.iter().all(|(_, _, holds)| *holds),
         "trial {number}: packets are unaccounted for: {account:?}"
     );
     let verdicts = engine.core().verdicts();
     let is_receive_only = trial.config.testbed.evidence == config::Evidence::ReceiveOnly;
-    let false_paths = oracle.false_paths(verdicts);
+    let failed = oracle.false_paths(verdicts);
+    let false_paths = failed.len() as u64;
     match is_receive_only {
         true => sums.false_receive_only += false_paths,
         false => sums.false_paths += false_paths,
     }
     if false_paths > 0 {
-        sums.wrong.push(format!(
-            "trial {number}: {false_paths} healthy paths failed"
-        ));
+        sums.wrong
+            .push(format!("trial {number}: healthy paths failed: {failed:?}"));
     }
     for (link, at_ns) in wrong {
         sums.false_convictions += 1;
@@ -118,7 +127,7 @@ fn run(number: u64, sums: &mut Sums) {
     }
     for episode in &trial.episodes {
         sums.episodes += 1;
-        let found = oracle.judge(episode, verdicts, named.get(&episode.link).copied());
+        let found = oracle.judge(episode, &tested, named.get(&episode.link).copied());
         sums.told
             .push(format!("trial {number}: {episode:?}: {found:?}"));
         match found {
@@ -207,7 +216,6 @@ fn faults_that_come_and_go_are_found_and_nobody_else_is_named() {
             .unwrap_or_else(|error| panic!("{path}: {error}"));
         writeln!(file, "{line}").unwrap_or_else(|error| panic!("{path}: {error}"));
     }
-    assert!(sums.trials * EPISODES as u64 == sums.episodes);
     assert!(sums.due > 0, "no fault had to be found: {line}");
     assert_eq!(
         (sums.false_convictions, sums.false_paths, sums.in_time),

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use agent::core::Verdict;
 use config::{Evidence, TestbedConfig};
-use detector::{LeafId, Link, PathState};
+use detector::{LeafId, Link, PathState, PathTest};
 
-use crate::draw::{DETECTABLE, Episode, LOSSES, Trial, What};
+use crate::draw::{DETECTABLE, Episode, Trial, What, clumps, needed};
 
 /// A packet that was on its way when a link was repaired may still be missed so much later.
 const ON_ITS_WAY_NS: u64 = 2_000_000;
@@ -45,14 +45,6 @@ impl Episode {
             What::Harmless(_) | What::Down | What::Disabled => None,
         }
     }
-
-    /// Bursts are rarer than single losses of the same rate: four packets each, of which two are lost.
-    fn clumps(&self) -> f64 {
-        match &self.what {
-            What::Loss(_, spec) if spec.starts_with("burst") => 4.0,
-            _ => 1.0,
-        }
-    }
 }
 
 impl<'a> Oracle<'a> {
@@ -71,10 +63,10 @@ impl<'a> Oracle<'a> {
     }
 
     /// Failed path tests whose path has lost nothing while their packets went over it.
-    pub(crate) fn false_paths(&self, verdicts: &[Verdict]) -> u64 {
+    pub(crate) fn false_paths<'v>(&self, verdicts: &'v [Verdict]) -> Vec<&'v PathTest> {
         let tests = verdicts.iter().flat_map(|verdict| &verdict.tests);
         let failed = tests.filter(|test| test.state == PathState::Failed);
-        let is_false = |test: &&detector::PathTest| {
+        let is_false = |test: &&PathTest| {
             let links = [
                 Link::Up {
                     leaf: test.path.src,
@@ -92,7 +84,7 @@ impl<'a> Oracle<'a> {
                     && test.first_marked_ns.0 <= episode.to_ns + ON_ITS_WAY_NS
             })
         };
-        failed.filter(is_false).count() as u64
+        failed.filter(is_false).collect()
     }
 
     /// What was to be said of an episode, and was. `named_ns` is when its link was named first.
@@ -129,7 +121,6 @@ impl<'a> Oracle<'a> {
     /// episode and have been tested. Losses must also stand out of what the path's earlier packets
     /// were allowed to lose: six standard deviations of that are asked for on top.
     fn due_ns(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<u64> {
-        let tolerated = 2.0 * self.testbed.p0.value();
         let mut waiting: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut tested: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut history: BTreeMap<LeafId, f64> = BTreeMap::new();
@@ -154,14 +145,14 @@ impl<'a> Oracle<'a> {
                 }
             }
             // A void test is of its window alone: what waits for more goes on waiting.
-            let is_told = |test: &detector::PathTest| {
+            let is_told = |test: &PathTest| {
                 test.path.spine == spine && !matches!(test.state, PathState::Void(_))
             };
             if verdict.tests.iter().any(is_told) {
                 *tested.entry(far).or_default() += waiting.remove(&far).unwrap_or(0.0);
             }
-            let allowed = 6.0 * (tolerated * history.get(&far).unwrap_or(&0.0)).sqrt();
-            let needed = (LOSSES * episode.clumps() + allowed) / rate;
+            let others = *history.get(&far).unwrap_or(&0.0);
+            let needed = needed(rate, clumps(&episode.what), self.testbed, others);
             if tested.get(&far).is_some_and(|&packets| packets >= needed) {
                 ready.insert(far);
             }
