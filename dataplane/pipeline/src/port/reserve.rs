@@ -32,7 +32,7 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// Of a switch: the messages of [`WINDOWS`] windows of each leaf (through a spine), or over each
+    /// Of a switch: the messages of four windows of each leaf (through a spine), or over each
     /// spine (at a leaf), all in one queue, each as long as a close is.
     pub fn of(config: &SwitchConfig) -> Reserve {
         let peers = config.leaves.max(config.spines);
