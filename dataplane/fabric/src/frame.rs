@@ -175,6 +175,8 @@ impl Sink<Frame> for SimSink {
         self.give(token);
     }
 
+    const CUTS_THROUGH: bool = true;
+
     #[inline(always)]
     fn cut_through(&mut self, port: PortId, token: Frame) -> Result<(), Frame> {
         if self.cut.is_some() {

@@ -65,7 +65,7 @@ impl<T: Token> Exit<T> {
         len: u32,
         sink: &mut S,
     ) -> Result<(), T> {
-        if !self.queues.is_open(now, port, len) {
+        if !S::CUTS_THROUGH || !self.queues.is_open(now, port, len) {
             return Err(token);
         }
         sink.cut_through(PortId(port as u16), token)?;

@@ -15,7 +15,7 @@ use crate::config::QueueConfig;
 use crate::counters::PortCounters;
 use crate::drop::DropReason;
 use crate::types::Nanos;
-use egress::{ALL, Egress, at, kmin_bytes, sum};
+use egress::{ALL, Egress, Ports, at, kmin_bytes, sum};
 pub use reserve::Reserve;
 use slots::{Fifo, Slots};
 
@@ -40,6 +40,16 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    /// One that takes nothing.
+    pub(crate) const NONE: Row = Row {
+        fifo: Fifo::EMPTY,
+        left: 0,
+        packets: 0,
+        len: 0,
+        port: 0,
+        queue: 0,
+    };
+
     /// Its port and priority, and the bytes of its packets.
     pub(crate) fn place(&self) -> ((usize, u8), u32) {
         ((self.port, self.queue as u8), self.len)
@@ -99,9 +109,7 @@ impl<T> Door<'_, T> {
 /// The egress side of all ports of a switch.
 #[repr(C)]
 pub struct Queues<T> {
-    /// No more than there are: an array of a size that powers of two divide would have all switches of a
-    /// simulation meet in few sets of the caches.
-    ports: Vec<Egress>,
+    ports: Ports,
     slack_ps: u64,
     /// The longest frame that every port takes.
     least_max_bytes: u32,
@@ -152,7 +160,7 @@ impl<T> Queues<T> {
             accepted: vec![0; ports.len()],
             watched_at: Nanos(0),
             least_max_bytes: ports.iter().map(|port| port.1).min().unwrap_or(0),
-            ports: links.collect(),
+            ports: Ports::new(links),
             limit_bytes: config.limit_bytes,
             reserve_bytes: reserve.bytes,
             slack_ps: config.slack_ns * 1000,

@@ -17,7 +17,7 @@ use packet::{Kind, MacAddr, Parsed, ethernet, ip};
 use crate::config::PortKind;
 use crate::counters::Note;
 use crate::known::{Found, RowHint, Toward};
-use crate::port::MEASURED;
+use crate::port::{MEASURED, Row};
 use crate::run::leaf_way::LeafWay;
 use crate::run::tally::Tally;
 use crate::run::ways::AnyWay;
@@ -156,9 +156,12 @@ impl<T: Token> Switch<T> {
 
     /// Counts what a run has brought.
     #[inline(always)]
-    fn count_run(&mut self, run: &Run, taken: Taken) {
+    fn count_run<S: Sink<T>>(&mut self, run: &Run, taken: Taken) {
         let packets = taken.packets;
-        let cut = self.exit.take_cut();
+        let cut = match S::CUTS_THROUGH {
+            true => self.exit.take_cut(),
+            false => 0,
+        };
         self.counters.rx += packets;
         self.counters.tx += cut;
         self.counters.queued += packets - taken.refused - cut;
@@ -221,7 +224,7 @@ impl<T: Token> Switch<T> {
             }
         };
         let (dropped, is_over) = (taken.dropped, taken.is_over);
-        self.count_run(run, taken);
+        self.count_run::<S>(run, taken);
         if let Some(spine) = dropped {
             self.dropped_here(to, spine, sink);
         }
@@ -286,7 +289,10 @@ impl<T: Token> Switch<T> {
         };
         let mut stride = tally.as_ref().map_or(Stride::NOTHING, Tally::stride);
         let (place, len) = ((port, run.priority), run.wire_len);
-        let mut queue = (!R::IS_NOTHING).then(|| exit.row(place, len));
+        let mut row = match R::IS_NOTHING {
+            true => Row::NONE,
+            false => exit.row(place, len),
+        };
         let next = loop {
             let Some(bytes) = run.bytes::<T, R>(&mut token) else {
                 break Next::Token(Some(token));
@@ -299,20 +305,20 @@ impl<T: Token> Switch<T> {
             rewrite(bytes, &macs);
             bytes[FLAGS_AT] &= !clear;
             packets += 1;
-            let is_queued = match &mut queue {
-                Some(queue) => exit.push(queue, token, counters, sink),
-                None => exit.enqueue_fitting(now, place, token, len, counters, sink),
+            let is_queued = match R::IS_NOTHING {
+                true => exit.enqueue_fitting(now, place, token, len, counters, sink),
+                false => exit.push(&mut row, token, counters, sink),
             };
-            refused += u64::from(!is_queued);
+            if !is_queued {
+                refused += 1;
+            }
             match rest.next() {
                 next if is_ended => break Next::Token(next),
                 None => break Next::Token(None),
                 Some(next) => token = next,
             }
         };
-        if let Some(queue) = queue {
-            exit.queues.end_row(&queue);
-        }
+        exit.queues.end_row(&row);
         if let Some(mut tally) = tally {
             tally.walk(now, &stride, counters);
         }
@@ -326,7 +332,7 @@ impl<T: Token> Switch<T> {
             refused,
             ..Taken::default()
         };
-        self.count_run(run, taken);
+        self.count_run::<S>(run, taken);
         if let Some((from, to)) = passing
             && refused > 0
         {

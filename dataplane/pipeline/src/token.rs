@@ -30,8 +30,10 @@ pub trait Sink<T> {
     fn consume(&mut self, token: T);
     /// Hands a report to control; false when control's ring is full and it is lost.
     fn report(&mut self, report: Report<'_>) -> bool;
+    /// Whether [`Sink::cut_through`] may take packets.
+    const CUTS_THROUGH: bool = false;
     /// Takes a packet that leaves `port` at once, for nothing waits there and the link is free
-    /// (cut-through); the switch has then counted it as sent. A driver that asks for packets
+    /// (cut-through); the switch then counts it as sent. A driver that asks for packets
     /// ([`crate::Switch::egress`]) gives it back, and it is queued; what leaves, and when, is the same.
     #[inline(always)]
     fn cut_through(&mut self, _port: PortId, token: T) -> Result<(), T> {

@@ -1,7 +1,8 @@
-//! What each port has: its queues' heads and its shaper.
+//! What each port has: its queues' heads, its shaper, and where all ports lie.
 
 use super::PRIORITIES;
 use super::slots::{Fifo, Slots};
+use crate::busy::PORTS_MAX;
 use crate::config::QueueConfig;
 use crate::drop::DropReason;
 
@@ -250,4 +251,55 @@ pub(super) fn kmin_bytes(config: &QueueConfig, rate_bps: u64) -> u64 {
     let curves = config.ecn.iter().flatten();
     let kmins = curves.map(|ecn| ecn.thresholds_bytes(rate_bps).0);
     kmins.min().unwrap_or(u64::MAX)
+}
+
+/// All ports. There is one at each number, so that a packet's is found without a check.
+#[repr(C)]
+pub(super) struct Ports {
+    all: Box<[Egress; PORTS_MAX]>,
+    count: usize,
+}
+
+impl Ports {
+    pub(super) fn new(ports: impl Iterator<Item = Egress>) -> Ports {
+        let mut all: Vec<Egress> = ports.take(PORTS_MAX).collect();
+        let count = all.len();
+        all.resize_with(PORTS_MAX, || Egress::NONE);
+        let Ok(all) = all.try_into() else {
+            unreachable!("it has that length")
+        };
+        Ports { all, count }
+    }
+}
+
+impl std::ops::Deref for Ports {
+    type Target = [Egress];
+
+    fn deref(&self) -> &[Egress] {
+        &self.all[..self.count]
+    }
+}
+
+impl std::ops::DerefMut for Ports {
+    fn deref_mut(&mut self) -> &mut [Egress] {
+        &mut self.all[..self.count]
+    }
+}
+
+impl std::ops::Index<usize> for Ports {
+    type Output = Egress;
+
+    #[inline(always)]
+    fn index(&self, port: usize) -> &Egress {
+        debug_assert!(port < self.count, "port {port} of {}", self.count);
+        &self.all[port % PORTS_MAX]
+    }
+}
+
+impl std::ops::IndexMut<usize> for Ports {
+    #[inline(always)]
+    fn index_mut(&mut self, port: usize) -> &mut Egress {
+        debug_assert!(port < self.count, "port {port} of {}", self.count);
+        &mut self.all[port % PORTS_MAX]
+    }
 }

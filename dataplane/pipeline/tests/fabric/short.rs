@@ -54,6 +54,7 @@ impl Sink<Piece> for Driver {
     fn consume(&mut self, token: Piece) {
         self.log.consumed.push(token);
     }
+    const CUTS_THROUGH: bool = true;
     fn cut_through(&mut self, port: PortId, token: Piece) -> Result<(), Piece> {
         if !self.cuts {
             return Err(token);
