@@ -6,7 +6,6 @@
 //! many connections are open; equal calls give equal frames.
 
 mod common;
-mod foresee;
 mod receive;
 mod rnr;
 mod settle;

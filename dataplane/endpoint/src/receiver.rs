@@ -53,13 +53,6 @@ impl Receiver {
         }
     }
 
-    /// Asks the CPU for what a packet that arrives meets.
-    #[inline(always)]
-    pub(crate) fn foresee(&self) {
-        prefetch::line(&self.arrivals);
-        prefetch::line(&self.inbox);
-    }
-
     /// The index that `psn` means: the one nearest to the expected packet. Negative when it lies
     /// before the first.
     #[inline]

@@ -14,8 +14,9 @@ use config::SimConfig;
 use config::fabric::Fabric;
 use endpoint::QpId;
 use pipeline::report::Command;
-use pipeline::{Nanos, PortId, Token};
+use pipeline::{Nanos, PortId};
 
+use crate::frame::Frame;
 use crate::net::{
     ARRIVE, DAMAGED, DEPART, HOST_ARRIVE, HOST_SEND, HOST_TIMER, KIND, Net, Node, of_place,
     owner_of,
@@ -31,8 +32,8 @@ const WINDOWS_PER_LOOK: u32 = 1 << 13;
 const WINDOWS_PER_SAMPLE: u32 = 7;
 /// Events whose needs are asked for at a time ([`Engine::foresee`]).
 const BLOCK: usize = 8;
-/// Places of flows that are kept from the second look to the third: of the blocks under way.
-pub(crate) const PLACES: usize = 4 * BLOCK;
+/// Places of flows that are kept from the first look to the second: of the blocks under way.
+pub(crate) const PLACES: usize = 2 * BLOCK;
 /// The masks are reset and old counts expire this often (paper 3.4).
 const RESET_NS: u64 = 60_000_000_000;
 /// Without a frame of a host for so long nothing will come any more: retransmissions of all tries
@@ -248,93 +249,57 @@ impl Engine {
     /// Asks the CPU's caches for what the first events of the window will need.
     #[inline(always)]
     fn foresee_first(&mut self) {
-        self.foreseen = 0;
-        for block in 0..3 {
-            self.foresee_nodes(block * BLOCK);
-        }
         self.foresee_flows(0);
         self.foresee_flows(BLOCK);
         self.foresee_exits(0);
         self.foreseen = BLOCK;
     }
 
-    /// Asks the CPU's caches for what the next events of the window will need, a block at a time: what is
-    /// farther away first, and what that leads to when it has come. Switches are others every time, and
-    /// a large fabric's state lies beyond the second level.
+    /// Asks the CPU's caches for what the next events of the window will need, a block at a time: ports and
+    /// flows of what is farther away first, and what those lead to when they have come. They are others
+    /// every time, and those of a large fabric lie beyond the second level; what a switch has but once
+    /// does not.
     #[inline(never)]
     fn foresee(&mut self) {
         let at = self.foreseen;
-        self.foresee_nodes(at + 2 * BLOCK);
         self.foresee_flows(at + BLOCK);
         self.foresee_exits(at);
         self.foreseen = at + BLOCK;
     }
 
-    /// First: frames and switches.
+    /// The switch, the port and the frame of each of the block's events that are arrivals at one, and the
+    /// event's number.
     #[inline(always)]
-    fn foresee_nodes(&self, from: usize) {
-        let mut last = usize::MAX;
-        for Event { what, frame, .. } in self.net.wheel.ahead(from, BLOCK) {
-            if let Some(frame) = frame {
-                frame.foresee();
-            }
-            // An owner's events stand side by side.
-            let owner = owner_of(*what);
-            if owner == last {
-                continue;
-            }
-            last = owner;
-            if let Some(node) = self.nodes.get(owner) {
-                prefetch::line(&node.out);
-                node.switch.foresee();
-            } else if let Some(station) = self.stations.get(owner - self.net.switches) {
-                station.foresee();
-            }
-        }
+    fn arrivals(&self, from: usize) -> impl Iterator<Item = (&Node, PortId, &Frame, usize)> {
+        let events = self.net.wheel.ahead(from, BLOCK).iter().zip(from..);
+        events.filter_map(|(Event { what, frame, .. }, number)| {
+            let (owner, port) = of_place(*what);
+            Some((
+                self.nodes.get(owner)?,
+                PortId(port as u16),
+                frame.as_ref()?,
+                number,
+            ))
+        })
     }
 
-    /// Second: ports, and what is known of the flows.
+    /// First: ports, and what is known of the flows.
     #[inline(always)]
     fn foresee_flows(&mut self, from: usize) {
-        let mut last = usize::MAX;
-        let events = self.net.wheel.ahead(from, BLOCK).iter().zip(from..);
-        for (Event { what, frame, .. }, index) in events {
-            let Some(frame) = frame else {
-                continue;
-            };
-            let (owner, port) = of_place(*what);
-            let Some(node) = self.nodes.get(owner) else {
-                if let Some(station) = self.stations.get(owner - self.net.switches) {
-                    station.host.foresee_qp(frame.header());
-                }
-                continue;
-            };
-            if owner != last {
-                node.switch.foresee_state();
-                last = owner;
-            }
-            let place = node.switch.foresee_flow(PortId(port as u16), frame);
-            self.places[index % PLACES] = place.unwrap_or(0) as u16;
+        let mut places = self.places;
+        for (node, port, frame, number) in self.arrivals(from) {
+            let place = node.switch.foresee_flow(port, frame);
+            places[number % PLACES] = place.unwrap_or(0) as u16;
         }
+        self.places = places;
     }
 
-    /// Third: where packets will leave.
+    /// Second: where packets will leave.
     #[inline(always)]
     fn foresee_exits(&self, from: usize) {
-        let events = self.net.wheel.ahead(from, BLOCK).iter().zip(from..);
-        for (Event { what, frame, .. }, index) in events {
-            let (ARRIVE, Some(frame)) = (what & KIND, frame) else {
-                continue;
-            };
-            let (node, port) = of_place(*what);
-            let Some(node) = self.nodes.get(node) else {
-                continue;
-            };
-            let place = usize::from(self.places[index % PLACES]);
-            let out = node.switch.foresee_exit(PortId(port as u16), place, frame);
-            if let Some(out) = out.and_then(|out| node.out.get(out.index())) {
-                prefetch::line(out);
-            }
+        for (node, port, frame, number) in self.arrivals(from) {
+            let place = usize::from(self.places[number % PLACES]);
+            node.switch.foresee_exit(port, place, frame);
         }
     }
 

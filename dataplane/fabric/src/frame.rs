@@ -56,12 +56,6 @@ impl Frame {
         }
     }
 
-    /// Asks the CPU for its headers.
-    #[inline(always)]
-    pub fn foresee(&self) {
-        prefetch::line(&*self.0);
-    }
-
     /// What is in it: so many bytes of headers, of a frame of `wire_len` bytes.
     #[inline(always)]
     pub fn set_lens(&mut self, header_len: u32, wire_len: u32) {

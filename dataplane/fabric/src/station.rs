@@ -67,13 +67,6 @@ impl Station {
         self.go_on(now, index, net);
     }
 
-    /// Asks the CPU for what it will need.
-    #[inline(always)]
-    pub(crate) fn foresee(&self) {
-        prefetch::line(&self.to);
-        self.host.foresee();
-    }
-
     /// A frame has come.
     #[inline(always)]
     pub(crate) fn receive(&mut self, now: Nanos, frame: &Frame) {

@@ -13,28 +13,7 @@ use crate::token::Token;
 use crate::types::PortId;
 
 impl<T: Token> Switch<T> {
-    /// First: the switch itself.
-    #[inline(always)]
-    pub fn foresee(&self) {
-        prefetch::line(self);
-        self.exit.queues.foresee_all();
-        prefetch::line(&self.counters);
-    }
-
-    /// Second: what stands beside the switch.
-    #[inline(always)]
-    pub fn foresee_state(&self) {
-        match &self.state {
-            State::Leaf(leaf) => {
-                prefetch::line(&leaf.sprayer);
-                prefetch::line(&leaf.source);
-                prefetch::line(&leaf.destination);
-            }
-            State::Spine(spine) => prefetch::line(&spine.counts),
-        }
-    }
-
-    /// Second, too: a port that a packet comes in on, and what is known of its flow; tells the flow's
+    /// First: a port that a packet comes in on, and what is known of its flow; tells the flow's
     /// place.
     #[inline(always)]
     pub fn foresee_flow(&self, port: PortId, token: &T) -> Option<usize> {
@@ -42,30 +21,30 @@ impl<T: Token> Switch<T> {
         Some(self.known.foresee(token.header().first_chunk()?))
     }
 
-    /// Third: where that packet will leave, if the flow at that place is its own; tells the port if
-    /// there is but one.
+    /// Second: where that packet will leave, if the flow at that place is its own.
     #[inline(always)]
-    pub fn foresee_exit(&self, port: PortId, place: usize, token: &T) -> Option<PortId> {
+    pub fn foresee_exit(&self, port: PortId, place: usize, token: &T) {
         let (toward, peer) = self.known.toward(place);
         match (toward, &self.state) {
             (Toward::Leaf(leaf), State::Leaf(state)) => {
-                let [a, b] = state.sprayer.foresee(leaf)?;
-                self.exit.queues.foresee(a);
-                self.exit.queues.foresee(b);
-                None
+                for port in state.sprayer.foresee(leaf).into_iter().flatten() {
+                    self.exit.queues.foresee(port);
+                }
             }
             (Toward::Port(out, _), state) => {
                 self.exit.queues.foresee(usize::from(out));
-                let flags = *token.header().get(BTH_AT + bth::RESV8A)?;
-                if let (State::Spine(spine), true) = (state, flags & MARK != 0) {
-                    let from = usize::from(self.ports.get(port.index())?.peer);
+                let flags = token.header().get(BTH_AT + bth::RESV8A).copied();
+                let flags = flags.unwrap_or(0);
+                if let (State::Spine(spine), true) = (state, flags & MARK != 0)
+                    && let Some(from) = self.ports.get(port.index())
+                {
+                    let (from, to) = (usize::from(from.peer), usize::from(peer));
                     let colour = usize::from(flags & COLOUR != 0);
-                    let cell = spine.counts.cell_of(from, usize::from(peer), colour);
+                    let cell = spine.counts.cell_of(from, to, colour);
                     spine.counts.foresee(cell);
                 }
-                Some(PortId(out))
             }
-            (Toward::Leaf(_), State::Spine(_)) => None,
+            (Toward::Leaf(_), State::Spine(_)) => {}
         }
     }
 }

@@ -481,12 +481,6 @@ impl<T> Queues<T> {
         }
     }
 
-    /// Asks the CPU for what every packet meets.
-    #[inline(always)]
-    pub(crate) fn foresee_all(&self) {
-        prefetch::line(&self.slack_ps);
-    }
-
     /// Asks the CPU for what a packet meets that leaves `port` at once.
     #[inline(always)]
     pub(crate) fn foresee(&self, port: usize) {

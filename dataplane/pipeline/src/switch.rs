@@ -162,7 +162,7 @@ pub(crate) enum State {
 /// reports and counters.
 ///
 /// What every packet meets stands in front, in a few cache lines: a driver of many switches finds them
-/// cold each time ([`Switch::foresee`]).
+/// cold each time.
 #[repr(C, align(64))]
 pub struct Switch<T> {
     pub(crate) state: State,
