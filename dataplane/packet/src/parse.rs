@@ -390,7 +390,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(4096))]
+        #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 8 } else { 4096 }))]
 
         /// Whatever the bytes: no panic, and offsets that lie in order inside the frame.
         #[test]

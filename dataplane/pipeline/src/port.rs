@@ -541,6 +541,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "50,000 steps")]
     fn the_bucket_keeps_the_line_rate() {
         // 1 byte per nanosecond; 976 + 24 bytes take 1000 ns.
         let mut q = queues(1 << 20, 1024, 0);
