@@ -307,10 +307,8 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
             serde_json::Value::Bool(true),
             "{name}: {counters}"
         );
-        // That it ends. How long it takes is measured by `scripts/trust restart`: here other switches poll
-        // on the same cores.
         assert!(
-            took < Duration::from_secs(30),
+            took < Duration::from_secs(5),
             "{name} took {took:?} to stop"
         );
         let sent = counters["counters"]["tx"].as_u64().expect("a count");

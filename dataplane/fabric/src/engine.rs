@@ -233,7 +233,7 @@ impl Engine {
             self.foresee_first();
         }
         for place in 0..self.net.wheel.owners() {
-            self.net.wheel.owner(place);
+            self.net.wheel.begin_turn(place);
             while let Some(event) = self.net.wheel.pop() {
                 self.handle::<TIMED>(event);
                 if self.is_large && self.net.wheel.done() >= self.foreseen {

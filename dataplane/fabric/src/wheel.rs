@@ -36,13 +36,6 @@ pub struct Event {
     pub frame: Option<Frame>,
 }
 
-/// An owner's events of the window: where they stand among all.
-#[derive(Clone, Copy, Debug, Default)]
-struct Share {
-    /// While they are counted, how many; then where the next of them goes, and in the end where they end.
-    end: u32,
-}
-
 /// An event beyond the buckets; the earliest is the greatest, for the heap.
 #[derive(Debug)]
 struct Far {
@@ -98,9 +91,10 @@ pub struct Wheel {
     until: usize,
     /// What that owner has entered for itself within the window, the next one last.
     own: Vec<Event>,
-    /// By owner, its share of the window.
-    shares: Vec<Share>,
-    /// Owners that have one, in the order in which their first went in.
+    /// By owner, while its events of the window are counted, how many; then where the next of them goes, and
+    /// in the end where they end. 0 for one that has none, or has had its turn.
+    ends: Vec<u32>,
+    /// Owners that have some, in the order in which their first went in.
     owners: Vec<u32>,
 }
 
@@ -126,7 +120,7 @@ impl Wheel {
             done: 0,
             until: 0,
             own: Vec::new(),
-            shares: vec![Share::default(); owners],
+            ends: vec![0; owners],
             owners: Vec::with_capacity(owners),
         }
     }
@@ -260,22 +254,22 @@ impl Wheel {
     fn deal(&mut self, batch: &mut Vec<Event>, owner_of: impl Fn(u32) -> usize) {
         for event in batch.iter() {
             let owner = owner_of(event.what);
-            let share = &mut self.shares[owner];
-            if share.end == 0 {
+            let count = &mut self.ends[owner];
+            if *count == 0 {
                 self.owners.push(owner as u32);
             }
-            share.end += 1;
+            *count += 1;
         }
         let mut begin = 0;
         for &owner in &self.owners {
-            let share = &mut self.shares[owner as usize];
-            (share.end, begin) = (begin, begin + share.end);
+            let end = &mut self.ends[owner as usize];
+            (*end, begin) = (begin, begin + *end);
         }
         self.ready.resize_with(batch.len(), Event::default);
         for event in batch.drain(..) {
-            let share = &mut self.shares[owner_of(event.what)];
-            let mut place = share.end as usize;
-            share.end += 1;
+            let end = &mut self.ends[owner_of(event.what)];
+            let mut place = *end as usize;
+            *end += 1;
             // Behind all of its owner's that are not later: they went in before it. Another owner's stand
             // in front of them, and are as if they were not later.
             while let Some(before) = place.checked_sub(1).and_then(|b| self.ready.get(b))
@@ -352,9 +346,9 @@ impl Wheel {
 
     /// The turn of one of them begins, in the order of their places; tells which it is.
     #[inline(always)]
-    pub fn owner(&mut self, place: usize) -> usize {
+    pub fn begin_turn(&mut self, place: usize) -> usize {
         let owner = self.owners[place] as usize;
-        self.until = std::mem::take(&mut self.shares[owner].end) as usize;
+        self.until = std::mem::take(&mut self.ends[owner]) as usize;
         owner
     }
 
@@ -470,7 +464,7 @@ mod tests {
             };
             wheel.open(next_ns, limit_ns, owner_of);
             for place in 0..wheel.owners() {
-                let owner = wheel.owner(place);
+                let owner = wheel.begin_turn(place);
                 while let Some(event) = wheel.pop() {
                     let wanted = model[owner].pop_first();
                     assert_eq!(wanted, Some((event.at_ns, event.what)));

@@ -87,9 +87,11 @@ impl<T: Token> Switch<T> {
     /// Takes one packet that `port` has received.
     #[inline]
     pub fn ingress<S: Sink<T>>(&mut self, now: Nanos, port: PortId, token: T, sink: &mut S) {
-        let nothing = &mut std::iter::empty();
-        let next = self.take_run(now, port.index(), token, nothing, sink);
-        debug_assert!(next.is_none(), "nothing comes behind it");
+        let mut nothing = std::iter::empty();
+        let mut next = Some(token);
+        while let Some(token) = next {
+            next = self.take_run(now, port.index(), token, &mut nothing, sink);
+        }
     }
 
     /// The whole way, which a packet goes whose flow is not known.

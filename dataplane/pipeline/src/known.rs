@@ -16,8 +16,6 @@ use crate::types::{LeafId, Nanos};
 
 /// Places, of one cache line each. A power of two.
 const PLACES: usize = 1024;
-/// 2^64 over the golden ratio.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Where packets of a flow go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,20 +88,16 @@ const NOTHING: Flow = Flow {
 /// The table.
 pub(crate) struct Known {
     flows: Box<[Flow; PLACES]>,
-    /// Moves all places: a flow that passes many switches of a simulation would meet itself in few sets of
-    /// the caches.
-    salt: usize,
 }
 
 impl Known {
-    /// An empty one, whose places are others for another seed.
-    pub(crate) fn new(seed: u64) -> Known {
+    /// An empty one.
+    pub(crate) fn new() -> Known {
         let flows = vec![NOTHING; PLACES].into_boxed_slice();
         Known {
             flows: flows
                 .try_into()
                 .unwrap_or_else(|_| unreachable!("it has that length")),
-            salt: (seed.wrapping_mul(SPREAD) >> 32) as usize,
         }
     }
 
@@ -113,11 +107,11 @@ impl Known {
     }
 
     #[inline(always)]
-    fn place(&self, addresses: u64, flow: u32) -> usize {
+    fn place(addresses: u64, flow: u32) -> usize {
         // One multiplication carries what differs, wherever it stands, to the top (Knuth 6.4).
         let words = addresses ^ (u64::from(flow) << 17);
-        let spread = (words ^ words >> 32).wrapping_mul(SPREAD);
-        ((spread >> (64 - PLACES.trailing_zeros())) as usize ^ self.salt) & (PLACES - 1)
+        let spread = (words ^ words >> 32).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (spread >> (64 - PLACES.trailing_zeros())) as usize & (PLACES - 1)
     }
 
     #[inline(always)]
@@ -132,7 +126,7 @@ impl Known {
     #[inline(always)]
     pub(crate) fn foresee(&self, bytes: &HeadBytes) -> usize {
         let (addresses, flow) = packet::head::flow_words(bytes);
-        let place = self.place(addresses, flow);
+        let place = Known::place(addresses, flow);
         prefetch::line(&self.flows[place]);
         place
     }
@@ -148,7 +142,7 @@ impl Known {
     #[inline(always)]
     pub(crate) fn find(&mut self, now: Nanos, head: &Head, scope: u32) -> Option<&mut Flow> {
         let (addresses, flow) = Known::words(head, scope);
-        let place = self.place(head.addresses, head.flow);
+        let place = Known::place(head.addresses, head.flow);
         let found = &mut self.flows[place];
         let differs = (found.addresses ^ addresses) | (found.flow ^ flow);
         (differs == 0 && now < found.until).then_some(found)
@@ -157,7 +151,7 @@ impl Known {
     /// Remembers where such packets go.
     pub(crate) fn learn(&mut self, head: &Head, scope: u32, found: Found) {
         let (addresses, flow) = Known::words(head, scope);
-        let place = self.place(head.addresses, head.flow);
+        let place = Known::place(head.addresses, head.flow);
         self.flows[place] = Flow {
             addresses,
             flow,
@@ -189,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_flow_is_known_by_its_words_its_ports_and_its_time() {
-        let mut known = Known::new(7);
+        let mut known = Known::new();
         let now = Nanos(5);
         assert!(known.find(now, &head(0, 0), 0).is_none(), "of nothing");
         for flow in 0..100 {

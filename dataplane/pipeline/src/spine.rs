@@ -25,8 +25,6 @@ struct Cell {
 pub struct SpineCounts {
     spine: u16,
     leaves: usize,
-    /// Behind as many unused ones as the spine's number: equal ones of all spines of a simulation would meet
-    /// in few sets of the caches.
     cells: Vec<Cell>,
 }
 
@@ -37,19 +35,19 @@ impl SpineCounts {
         SpineCounts {
             spine,
             leaves,
-            cells: vec![Cell::default(); usize::from(spine) + leaves * leaves * 2],
+            cells: vec![Cell::default(); leaves * leaves * 2],
         }
     }
 
     /// Bytes of state, for the documents.
     pub fn state_bytes(&self) -> usize {
-        size_of_val(&self.cells[usize::from(self.spine)..])
+        size_of_val(&self.cells[..])
     }
 
     /// The number of the counts of such packets.
     #[inline(always)]
     pub fn cell_of(&self, from: usize, to: usize, colour: usize) -> usize {
-        usize::from(self.spine) + (from * self.leaves + to) * 2 + colour
+        (from * self.leaves + to) * 2 + colour
     }
 
     /// Asks the CPU for the counts `cell`.

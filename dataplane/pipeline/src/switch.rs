@@ -237,7 +237,7 @@ impl<T: Token> Switch<T> {
             ports,
             hosts: Host::all(config),
             routes: RouteTable::new(&gateway::routes(config)),
-            known: Known::new(config.seed),
+            known: Known::new(),
             exit: Exit {
                 queues: Queues::new(
                     &config.queue,
