@@ -114,7 +114,13 @@ impl Browser {
             if found != Value::Null && found != Value::Bool(false) && found != json!("") {
                 return found;
             }
-            assert!(begun.elapsed() < Duration::from_secs(30), "no {what}");
+            if begun.elapsed() >= Duration::from_secs(30) {
+                let seen = self.run("return document.body.innerText.slice(0, 4000)");
+                panic!(
+                    "no {what}; the page shows:\n{}",
+                    seen.as_str().unwrap_or("")
+                );
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
     }
