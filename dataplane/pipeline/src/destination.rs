@@ -6,133 +6,28 @@
 //! twice the longest delay of a path. A close alone never begins a window: what is left of
 //! one that was judged, or was never counted, gives no verdict.
 
-use packet::message::{Header, Hop, Message, MessageKind};
+use packet::message::Hop;
 use packet::{Address, Psn, Qpn, Space};
 
 use crate::config::Measurement;
 use crate::counters::{Counters, Note};
 use crate::flow_table::FlowTable;
-use crate::report::{EndReason, Opened, WindowReport};
-use crate::source::flow_of;
-use crate::track::{Place, Stride, Track};
+use crate::report::{EndReason, WindowReport};
+use crate::track::{Place, Stride};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, SpineSet};
-use crate::window::{WindowName, first_psn};
 
-/// Rows looked at for expiry in one tick.
-const SWEEP_ROWS: usize = 8;
+mod ended;
+mod message;
+mod rows;
+mod window;
+
+pub use message::Taken;
+use rows::{Refused, Row};
+use window::{Phase, Window};
+
 /// Longest delays of a path until the verdict, once the end of a window is known: a close is
 /// repeated after one, and takes one.
 const VERDICT_DELAYS: u64 = 2;
-/// Longest delays of a path within which copies of an older window's messages can still come.
-const LATE_DELAYS: u64 = 4;
-
-/// Rows looked at for one to give up: a full table must not cost a scan per marked packet.
-const LOOKS_MAX: usize = 8;
-
-/// Whether a window's place is taken.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Empty,
-    Running,
-    /// Reported; kept to tell what comes late.
-    Done,
-}
-
-/// One window of a row.
-#[derive(Clone, Copy)]
-struct Window {
-    phase: Phase,
-    /// What cut it short, if neither its close nor its last PSN will end it.
-    cut: Option<EndReason>,
-    /// When it began or, once it is done, when it ended.
-    since: Nanos,
-    /// When the verdict is due, whatever is missing.
-    deadline: Nanos,
-    track: Track,
-    first_marked_at: Option<Nanos>,
-    /// Once an open or close has told it.
-    name: Option<WindowName>,
-    /// N, once an open has come.
-    packets: u64,
-    first_psn: Option<Psn>,
-    usable: SpineSet,
-    disturbed: SpineSet,
-    /// M, once a close has come.
-    marked: Option<u64>,
-    flushed: SpineSet,
-    hops_filled: SpineSet,
-    threshold: Option<u32>,
-    /// The configuration has changed while it ran.
-    is_changed: bool,
-}
-
-impl Window {
-    fn begun(phase: Phase, now: Nanos, disturbed: SpineSet) -> Window {
-        Window {
-            phase,
-            cut: None,
-            since: now,
-            deadline: Nanos::NEVER,
-            track: Track::new(None, 0),
-            first_marked_at: None,
-            name: None,
-            packets: 0,
-            first_psn: None,
-            usable: SpineSet::EMPTY,
-            disturbed,
-            marked: None,
-            flushed: SpineSet::EMPTY,
-            hops_filled: SpineSet::EMPTY,
-            threshold: None,
-            is_changed: false,
-        }
-    }
-}
-
-struct Row {
-    source: LeafId,
-    generation: u32,
-    active_at: Nanos,
-    /// Packets of this flow may have come before there was room for it: the first window that
-    /// begins here counts too few.
-    is_cut: bool,
-    windows: [Window; 2],
-}
-
-impl Row {
-    fn is_idle(&self) -> bool {
-        self.windows.iter().all(|w| w.phase != Phase::Running)
-    }
-}
-
-/// Which flows found no row lately, by their hashes: a set that may say yes of one more.
-#[derive(Default)]
-struct Refused {
-    bits: [u64; 16],
-    latest_at: Nanos,
-}
-
-impl Refused {
-    fn place(&self, key: &FlowKey) -> (usize, u64) {
-        let hash = key.hash();
-        ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
-    }
-
-    fn insert(&mut self, now: Nanos, key: &FlowKey) {
-        let (word, bit) = self.place(key);
-        self.bits[word] |= bit;
-        self.latest_at = now;
-    }
-
-    /// Whether a flow is in it; empty once nothing was put in for `keep_ns`.
-    fn has(&mut self, now: Nanos, key: &FlowKey, keep_ns: u64) -> bool {
-        if now >= self.latest_at.plus(keep_ns) {
-            self.bits = [0; 16];
-        }
-        let (word, bit) = self.place(key);
-        self.bits[word] & bit != 0
-    }
-}
 
 /// The window that began last, as far as it is counted: what a person watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -284,48 +179,6 @@ impl Destination {
         })
     }
 
-    #[cold]
-    fn insert(&mut self, now: Nanos, key: &FlowKey, source: LeafId) -> Option<usize> {
-        if self.table.is_full() {
-            self.release_idle();
-        }
-        let Some(index) = self.table.insert(key) else {
-            self.refused.insert(now, key);
-            return None;
-        };
-        let row = &mut self.rows[index];
-        row.source = source;
-        row.generation = row.generation.wrapping_add(1);
-        row.active_at = now;
-        row.is_cut = self.refused.has(now, key, self.row_ns_max);
-        row.windows = [Window::begun(Phase::Empty, now, SpineSet::EMPTY); 2];
-        Some(index)
-    }
-
-    /// Gives up a row that waits for nothing: of those that are looked at, the one that has been
-    /// idle longest.
-    fn release_idle(&mut self) {
-        let mut oldest: Option<usize> = None;
-        for _ in 0..LOOKS_MAX.min(self.rows.len()) {
-            let at = self.hand;
-            self.hand = if at + 1 == self.rows.len() { 0 } else { at + 1 };
-            let active_at = |row: usize| self.rows[row].active_at;
-            let is_older = oldest.is_none_or(|oldest| active_at(at) < active_at(oldest));
-            if self.rows[at].is_idle() && is_older {
-                oldest = Some(at);
-            }
-        }
-        if let Some(row) = oldest {
-            self.release(row);
-        }
-    }
-
-    /// The flow of `row` is forgotten: whoever remembers its row finds another generation.
-    fn release(&mut self, row: usize) {
-        self.table.release(row);
-        self.rows[row].generation = self.rows[row].generation.wrapping_add(1);
-    }
-
     #[inline(always)]
     fn base(&self, row: usize, colour: usize) -> usize {
         (row * 2 + colour) * self.spines
@@ -347,36 +200,6 @@ impl Destination {
         };
         self.rows[row].windows[colour] = Window::begun(Phase::Running, now, disturbed);
         self.latest = (row, colour);
-    }
-
-    /// Whether `row` is still that of the flow it had in `generation`.
-    #[inline(always)]
-    pub fn is_row(&self, row: usize, generation: u32) -> bool {
-        self.rows
-            .get(row)
-            .is_some_and(|row| row.generation == generation)
-    }
-
-    /// How often the flow of `row` has changed.
-    pub fn generation(&self, row: usize) -> u32 {
-        self.rows[row].generation
-    }
-
-    /// The row in which marked packets of `key` are counted; `source` tells the leaf of a flow that is
-    /// new. `None` if there is no room for it.
-    pub fn row_of(
-        &mut self,
-        now: Nanos,
-        key: &FlowKey,
-        source: impl FnOnce() -> Option<LeafId>,
-    ) -> Option<usize> {
-        let found = self.find(key);
-        found.or_else(|| self.insert(now, key, source()?))
-    }
-
-    /// The row of `key`, if it has one.
-    pub fn find(&self, key: &FlowKey) -> Option<usize> {
-        self.table.find(key)
     }
 
     /// Counts a marked packet of `row` that came over `spine`. Returns true when a window ends with
@@ -488,322 +311,6 @@ impl Destination {
         self.next_deadline = self.next_deadline.min(window.deadline);
     }
 
-    /// Takes an open or close that came over `spine` for a flow between `addresses` (source,
-    /// destination); returns what control is to be told of a window that is new. What ends by it
-    /// is due for [`Destination::take_ended`] at once.
-    ///
-    /// An open that finds another window in its place ends that one; it is to be taken once more
-    /// after that window was reported: [`Taken::Again`].
-    pub fn message(
-        &mut self,
-        now: Nanos,
-        message: &Message<'_>,
-        addresses: (Address, Address),
-        source: LeafId,
-        spine: usize,
-        counters: &mut Counters,
-    ) -> Taken {
-        let header = message.header;
-        let key = flow_of(&header, addresses.0, addresses.1);
-        let colour = (header.epoch & 1) as usize;
-        let is_open = header.kind == MessageKind::Open;
-        let row = match self.table.find(&key) {
-            Some(row) => row,
-            None if !is_open => {
-                counters.note(Note::ClosesUnknown);
-                return Taken::Done;
-            }
-            None => match self.insert(now, &key, source) {
-                Some(row) => row,
-                None => {
-                    counters.note(Note::FlowTableFull);
-                    return Taken::Done;
-                }
-            },
-        };
-        self.rows[row].active_at = now;
-        let name = WindowName::of(&header);
-        let window = &self.rows[row].windows[colour];
-        if window.name != Some(name) || window.phase == Phase::Done {
-            if self.is_late(now, window, &name) {
-                counters.note(Note::MessagesRepeated);
-                return Taken::Done;
-            }
-            match window.phase {
-                Phase::Empty | Phase::Done if !is_open => {
-                    counters.note(Note::ClosesUnknown);
-                    return Taken::Done;
-                }
-                Phase::Empty | Phase::Done => {
-                    let is_cut = window.cut == Some(EndReason::Superseded);
-                    self.begin(now, row, colour);
-                    if is_cut {
-                        // What came over other paths may have been counted as the older one's.
-                        let mut others = SpineSet::first(self.spines);
-                        others.remove(spine);
-                        let disturbed = &mut self.rows[row].windows[colour].disturbed;
-                        *disturbed = disturbed.or(others);
-                    }
-                }
-                Phase::Running if window.name.is_some() => {
-                    // The older window has lost its end, and what came of the newer before this
-                    // message was counted as the older's.
-                    counters.note(Note::ColourClash);
-                    let older = &mut self.rows[row].windows[colour];
-                    older.disturbed = SpineSet::first(self.spines);
-                    older.cut = Some(EndReason::Superseded);
-                    self.wait_until(now, row, colour);
-                    return if is_open { Taken::Again } else { Taken::Done };
-                }
-                Phase::Running if is_open && now > window.since.plus(self.path_delay_ns_max) => {
-                    // Marks may overtake the open of another path, but not by that much.
-                    counters.note(Note::WindowsUnnamed);
-                    self.begin(now, row, colour);
-                }
-                Phase::Running => {}
-            }
-            self.rows[row].windows[colour].name = Some(name);
-        }
-        if is_open {
-            self.take_open(now, message, row, colour, counters)
-        } else {
-            self.take_close(now, message, (row, colour), spine, counters);
-            Taken::Done
-        }
-    }
-
-    /// Whether a message of `name` is a late copy, seen from the window that has its place: of
-    /// that one, which is reported, or of one before.
-    fn is_late(&self, now: Nanos, window: &Window, name: &WindowName) -> bool {
-        let Some(held) = window.name else {
-            return false;
-        };
-        // Later than that it is no copy but a leaf that was restarted.
-        window.cut != Some(EndReason::Superseded)
-            && now < window.since.plus(LATE_DELAYS * self.path_delay_ns_max)
-            && (held == *name || !self.is_paper && !held.is_before(name.epoch))
-    }
-
-    fn listed(&self, message: &Message<'_>) -> SpineSet {
-        let mut listed = SpineSet::EMPTY;
-        for index in (0..self.spines).filter(|&index| message.is_set(index)) {
-            listed.insert(index);
-        }
-        listed
-    }
-
-    fn take_open(
-        &mut self,
-        now: Nanos,
-        message: &Message<'_>,
-        row: usize,
-        colour: usize,
-        counters: &mut Counters,
-    ) -> Taken {
-        let header = &message.header;
-        if self.rows[row].windows[colour].packets > 0 {
-            counters.note(Note::MessagesRepeated);
-            return Taken::Done;
-        }
-        self.end_before(now, header, row, colour);
-        let listed = self.listed(message);
-        let window = &mut self.rows[row].windows[colour];
-        window.packets = header.expected_packets();
-        window.usable = listed;
-        window.first_psn = first_psn(header);
-        window.track = window.track.rebased(window.first_psn, window.packets);
-        if window.track.is_over() {
-            self.wait_after_last_psn(now, row, colour);
-        }
-        let row_state = &self.rows[row];
-        Taken::Opened(Opened {
-            row: row as u32,
-            generation: row_state.generation,
-            source: row_state.source,
-            epoch: header.epoch,
-            packets: header.expected_packets(),
-            usable: listed,
-        })
-    }
-
-    /// The source leaf has closed the flow's older window before it opened this one: its verdict
-    /// is due although it may have lost every close.
-    fn end_before(&mut self, now: Nanos, header: &Header, row: usize, colour: usize) {
-        let before = &self.rows[row].windows[colour ^ 1];
-        if before.phase == Phase::Running
-            && before.name.is_some_and(|name| name.is_before(header.epoch))
-        {
-            let deadline = now.plus(VERDICT_DELAYS * self.path_delay_ns_max);
-            self.wait_until(deadline, row, colour ^ 1);
-        }
-    }
-
-    fn take_close(
-        &mut self,
-        now: Nanos,
-        message: &Message<'_>,
-        (row, colour): (usize, usize),
-        spine: usize,
-        counters: &mut Counters,
-    ) {
-        let base = self.base(row, colour);
-        let listed = self.listed(message);
-        let window = &mut self.rows[row].windows[colour];
-        if window.flushed.has(spine) {
-            counters.note(Note::MessagesRepeated);
-        } else {
-            window.flushed.insert(spine);
-            if let Some(hop) = message.hop().filter(|hop| usize::from(hop.spine) == spine) {
-                self.hops[base + spine] = hop;
-                window.hops_filled.insert(spine);
-            }
-        }
-        if window.marked.is_none() {
-            window.marked = Some(message.header.packets);
-            if window.usable.is_empty() {
-                window.usable = listed;
-            }
-            for index in 0..self.spines {
-                self.sent[base + index] = message.count(index).unwrap_or(0);
-            }
-        }
-        // What a spine had queued when it dropped out is lost, unless its close has come after it.
-        let dropped_out = window.usable.without(listed).without(window.flushed);
-        window.disturbed = window.disturbed.or(dropped_out);
-        let missing = window.usable.without(window.disturbed);
-        let delays = if missing.without(window.flushed).is_empty() {
-            0
-        } else {
-            VERDICT_DELAYS
-        };
-        self.wait_until(now.plus(delays * self.path_delay_ns_max), row, colour);
-    }
-
-    /// Whether [`Destination::take_ended`] has something at `now`.
-    #[inline(always)]
-    pub fn has_ended(&self, now: Nanos) -> bool {
-        self.next_deadline <= now
-    }
-
-    /// A window whose time has come, as a report; call until there is none.
-    pub fn take_ended(&mut self, now: Nanos, counters: &mut Counters) -> Option<&WindowReport> {
-        let deadline = |&(row, colour): &(u32, u8)| {
-            self.rows[row as usize].windows[usize::from(colour)].deadline
-        };
-        let Some(place) = self.waiting.iter().position(|at| deadline(at) <= now) else {
-            self.next_deadline = self
-                .waiting
-                .iter()
-                .map(deadline)
-                .min()
-                .unwrap_or(Nanos::NEVER);
-            return None;
-        };
-        let (row, colour) = self.waiting.swap_remove(place);
-        self.end(now, row as usize, usize::from(colour), counters);
-        counters.note(Note::WindowsReported);
-        Some(&self.report)
-    }
-
-    fn end(&mut self, now: Nanos, index: usize, colour: usize, counters: &mut Counters) {
-        let base = self.base(index, colour);
-        let row = &mut self.rows[index];
-        let window = &mut row.windows[colour];
-        let report = &mut *self.report;
-        report.reason = if window.cut == Some(EndReason::Timeout) {
-            EndReason::Timeout
-        } else if window.marked.is_some() {
-            EndReason::Close
-        } else if window.track.is_over() {
-            EndReason::LastPsn
-        } else {
-            EndReason::Superseded
-        };
-        let is_begin_known = window.packets > 0;
-        let is_end_known = window.marked.is_some() || window.track.is_over();
-        if window.marked.is_none() && !self.is_paper {
-            counters.note(Note::WithoutClose);
-        }
-        if window.marked.is_some() && is_begin_known && !window.track.is_over() {
-            counters.note(Note::LastMissing);
-        }
-        if !is_begin_known || !is_end_known {
-            counters.note(Note::WindowsPartial);
-            // This leaf may have been restarted in the middle, or the other one have stopped there:
-            // a packet that is missing is no evidence.
-            window.disturbed = SpineSet::first(self.spines);
-        }
-        // A counter that may have come round says nothing. A healthy path has its share and, with
-        // random ties at the paper's 60,000 packets, not a sixteenth (15 deviations) more.
-        let marked = window.marked.unwrap_or(window.packets);
-        let share = marked / window.usable.len().max(1) as u64;
-        if share.saturating_add(share / 16) > u64::from(self.count_mask) {
-            counters.note(Note::CounterOverflow);
-            window.disturbed = SpineSet::first(self.spines);
-        }
-        if let Some(key) = self.table.key(index) {
-            report.key = *key;
-        }
-        report.source = row.source;
-        report.epoch = window.name.map_or(0, |name| name.epoch);
-        report.packets = window.packets;
-        report.first_psn = window.first_psn.unwrap_or_default();
-        report.marked = window.marked;
-        report.usable = window.usable;
-        report.disturbed = window.disturbed;
-        report.is_changed = window.is_changed;
-        report.flushed = window.flushed;
-        report.counts[..self.spines].copy_from_slice(&self.counts[base..base + self.spines]);
-        report.sent[..self.spines].copy_from_slice(&self.sent[base..base + self.spines]);
-        report.hops_filled = window.hops_filled;
-        report.hops[..self.spines].copy_from_slice(&self.hops[base..base + self.spines]);
-        report.threshold = window.threshold;
-        report.failed = SpineSet::EMPTY;
-        report.first_marked_at = window.first_marked_at.unwrap_or(now);
-        report.ended_at = now;
-        if let Some(threshold) = window.threshold {
-            // It was computed from N. What was never sent is missing on no path: each path's share
-            // of it comes off (the exact threshold, which falls more slowly, is not below that).
-            let unsent = window
-                .marked
-                .map_or(0, |m| window.packets.saturating_sub(m));
-            let share = unsent.div_ceil(window.usable.len().max(1) as u64);
-            let threshold = u64::from(threshold).saturating_sub(share);
-            let judged = window.usable.without(window.disturbed);
-            for spine in judged.iter() {
-                if u64::from(self.counts[base + spine]) < threshold {
-                    report.failed.insert(spine);
-                }
-            }
-            let failed = &mut self.failed_paths[row.source.index()];
-            *failed = failed.without(judged).or(report.failed);
-        }
-        window.phase = Phase::Done;
-        window.since = now;
-        window.deadline = Nanos::NEVER;
-    }
-
-    /// Sets the threshold that control has computed for a window, if it is still open; false, and
-    /// nothing has happened, if it is not.
-    pub fn set_threshold(&mut self, row: u32, generation: u32, epoch: u32, threshold: u32) -> bool {
-        let index = row as usize;
-        let mut is_open = false;
-        if self.table.key(index).is_some()
-            && let Some(row) = self.rows.get_mut(index)
-            && row.generation == generation
-        {
-            for window in &mut row.windows {
-                if window.phase == Phase::Running
-                    && window.name.is_some_and(|name| name.epoch == epoch)
-                {
-                    window.threshold = Some(threshold);
-                    is_open = true;
-                }
-            }
-        }
-        is_open
-    }
-
     /// The link from `spine` went up or down: its tests of the open windows are void, and so are
     /// those of windows that begin before it is back.
     pub fn set_link(&mut self, spine: usize, up: bool) {
@@ -840,34 +347,6 @@ impl Destination {
         self.path_delay_ns_max = config.path_delay_ns_max;
         self.row_ns_max = config.row_ns_max;
     }
-
-    /// Looks at a few rows: what has been silent too long is reported, then its row freed.
-    pub fn sweep(&mut self, now: Nanos, counters: &mut Counters) {
-        for _ in 0..SWEEP_ROWS.min(self.rows.len()) {
-            self.sweep = if self.sweep + 1 >= self.rows.len() {
-                0
-            } else {
-                self.sweep + 1
-            };
-            let index = self.sweep;
-            let row = &self.rows[index];
-            if self.table.key(index).is_none() || now < row.active_at.plus(self.row_ns_max) {
-                continue;
-            }
-            if row.is_idle() {
-                self.release(index);
-                continue;
-            }
-            counters.note(Note::RowsExpired);
-            for colour in 0..2 {
-                let window = &mut self.rows[index].windows[colour];
-                if window.phase == Phase::Running {
-                    window.cut = Some(EndReason::Timeout);
-                    self.wait_until(now, index, colour);
-                }
-            }
-        }
-    }
 }
 
 /// The bits of a counter X_x.
@@ -877,16 +356,4 @@ fn count_mask(config: &Measurement) -> u32 {
     } else {
         u32::MAX
     }
-}
-
-/// What has become of a message.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Taken {
-    /// It is taken in.
-    Done,
-    /// A window is new by it.
-    Opened(Opened),
-    /// It has ended the window that stood in its place, and is to be taken once more when that one
-    /// was reported.
-    Again,
 }

@@ -11,22 +11,22 @@ use packet::{Address, Psn, Space};
 use crate::announced::{Announced, Announcements};
 use crate::config::{Mark, Measurement};
 use crate::counters::{Counters, Note};
-use crate::track::{Place, Seen, Stride, Track};
+use crate::track::{Seen, Track};
 use crate::types::{FANOUT_MAX, FlowKey, LeafId, Nanos, PortId, SpineSet};
 use crate::window::{Dress, first_psn};
 
-/// Times a close is sent again, a longest delay after its first copies ([`crate::speak::COPIES`]).
-const CLOSE_REPEATS: u16 = 1;
-/// Longest delays of a path for which a flow's colour rests after its window: one until the first
-/// close is there, two more until the verdict at the latest. The open of the next window of this
-/// colour is sent after that, and on its path nothing overtakes it. Should a path be slower than the
-/// longest delay, the destination leaf finds two windows in one place, and both are void.
-const COLOUR_RESTS: u64 = 3;
+mod closing;
+mod find;
+mod open;
+
+pub use closing::Closed;
+use closing::Closing;
+use find::Finder;
+pub use open::{Class, Open};
+
 /// Windows are stretched to so many times their packets at most, while the next one cannot open: a
 /// flow that has been fast for one short window may not be so for long.
 const STRETCH_MAX: u64 = 64;
-/// Windows that are closed but still rest.
-const CLOSING_MAX: usize = 16;
 
 /// What is known of a window as long as it exists, open or closed.
 #[derive(Clone, Copy)]
@@ -48,64 +48,6 @@ pub struct Window {
     pub sent: [u32; FANOUT_MAX],
     /// M: their sum.
     pub marked: u64,
-}
-
-/// The window that is open.
-pub struct Open {
-    /// What its close will tell.
-    pub window: Window,
-    /// Mark and colour as its packets carry them.
-    mark_bits: u8,
-    port: PortId,
-    /// The spines usable when it opened.
-    opened: SpineSet,
-    /// The announcement as the host made it.
-    announced: Header,
-    track: Track,
-    /// A PSN beyond the last was seen.
-    is_past: bool,
-    /// Another flow of the same QP is announced: a PSN outside the window is that one's.
-    is_renewed: bool,
-    seen: Seen,
-    opened_at: Nanos,
-    last_at: Nanos,
-    /// Without a packet for so long it is closed.
-    idle_ns_max: u64,
-    /// Of a flow that this leaf has found.
-    is_found: bool,
-    /// Spines towards which a marked packet was dropped here (preset `paper`).
-    pub(crate) dropped: SpineSet,
-}
-
-/// A window that is closed; kept for the repetitions of its close, and until its colour may be used
-/// again for its flow.
-#[derive(Clone, Copy)]
-pub struct Closed {
-    /// What its close tells.
-    pub window: Window,
-    /// Which copy in time comes next.
-    pub repetition: u16,
-    next_at: Nanos,
-    opened_at: Nanos,
-    closed_at: Nanos,
-}
-
-/// What a packet is to the measurement.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Class {
-    /// Not of the measured window.
-    Plain,
-    /// Likewise, and to be looked at: `Source::sample`.
-    Sampled,
-    /// Of the measured flow, beyond the window's last PSN: the window is over.
-    Past,
-    /// Of the measured flow: highest priority; marked or not; whether it ends the window.
-    Measured {
-        /// To be marked and counted.
-        mark: bool,
-        /// The last of the window.
-        ends: bool,
-    },
 }
 
 /// What tells packets of a window by their words alone: addresses, QPN, and above it port and PSN
@@ -167,8 +109,7 @@ pub struct Source {
     finder: Option<Box<Finder>>,
     /// Kept so that opening a window allocates nothing.
     spare: Option<Box<Open>>,
-    /// At most [`CLOSING_MAX`].
-    closing: Vec<Closed>,
+    closing: Closing,
     epoch: u32,
     is_paper: bool,
     /// No window is opened.
@@ -209,7 +150,7 @@ impl Source {
                 is_found: false,
                 dropped: SpineSet::EMPTY,
             })),
-            closing: Vec::with_capacity(CLOSING_MAX),
+            closing: Closing::new(),
             epoch: 0,
             is_paper: config.is_paper,
             is_off: windows.is_off,
@@ -231,7 +172,7 @@ impl Source {
                 .finder
                 .as_ref()
                 .map_or(0, |finder| finder.state_bytes())
-            + CLOSING_MAX * size_of::<Closed>()
+            + Closing::STATE_BYTES
     }
 
     /// The open window, if there is one.
@@ -401,10 +342,8 @@ impl Source {
         if self.open.is_some() || self.is_off {
             return None;
         }
-        let rest_ns = COLOUR_RESTS * self.path_delay_ns_max;
-        self.closing
-            .retain(|closed| now < closed.closed_at.plus(rest_ns));
-        if self.closing.len() == CLOSING_MAX {
+        self.closing.forget_rested(now, self.path_delay_ns_max);
+        if self.closing.is_full() {
             return None;
         }
         let colour = self.next_epoch() & 1;
@@ -416,7 +355,7 @@ impl Source {
             let spines = spines_to(leaf);
             let is_remnant = flow.running && flow.track.rest().1 < spines as u64;
             let is_fit = spines > 0 && !flow.is_silent && !is_cut && !is_remnant;
-            is_fit && !rests(closing, &flow.key, colour)
+            is_fit && !closing.rests(&flow.key, colour)
         })
     }
 
@@ -484,28 +423,16 @@ impl Source {
         };
         let until_free = match self.spine_packets {
             0 => 0,
-            _ => self.packets_until_free(now, key),
+            // The window after the next one has the other colour.
+            _ => self.closing.packets_until_free(
+                now,
+                key,
+                self.next_epoch().wrapping_add(1) & 1,
+                self.path_delay_ns_max,
+            ),
         };
         let stretched = planned.max(until_free.min(planned.saturating_mul(STRETCH_MAX)));
         left.min(self.window_packets_max).min(stretched)
-    }
-
-    /// Packets that flow `key` sends, at the pace of its latest window, until the colour that the
-    /// window after the next one has is free.
-    fn packets_until_free(&self, now: Nanos, key: &FlowKey) -> u64 {
-        let of_flow = |closed: &&Closed| closed.window.key == *key;
-        let Some(latest) = self.closing.iter().rev().find(of_flow) else {
-            return 0;
-        };
-        let colour = self.next_epoch().wrapping_add(1) & 1;
-        let rests = |closed: &&Closed| of_flow(closed) && closed.window.epoch & 1 == colour;
-        let rest_ns = COLOUR_RESTS * self.path_delay_ns_max;
-        let free_at = self.closing.iter().filter(rests);
-        let free_at = free_at.map(|closed| closed.closed_at.plus(rest_ns)).max();
-        let wait_ns = free_at.map_or(0, |at| at.0.saturating_sub(now.0));
-        let took_ns = latest.closed_at.0.saturating_sub(latest.opened_at.0).max(1);
-        let packets = u128::from(wait_ns) * u128::from(latest.window.marked);
-        u64::try_from(packets.div_ceil(u128::from(took_ns))).unwrap_or(u64::MAX)
     }
 
     /// What all windows begin with.
@@ -584,9 +511,7 @@ impl Source {
     /// windows towards it have queued there may never arrive, and their closes say so. True when
     /// the open window is one of them.
     pub fn lose_paths(&mut self, leaf: LeafId, lost: SpineSet) -> bool {
-        for closed in self.closing.iter_mut().filter(|c| c.window.leaf == leaf) {
-            closed.window.usable = closed.window.usable.without(lost);
-        }
+        self.closing.lose_paths(leaf, lost);
         match &mut self.open {
             Some(open) if open.window.leaf == leaf => {
                 open.window.usable = open.window.usable.without(lost);
@@ -631,138 +556,20 @@ impl Source {
                 self.announced.forget(port, leaf);
             }
         }
-        self.closing.push(Closed {
-            window: open.window,
-            repetition: if self.is_paper { CLOSE_REPEATS + 1 } else { 0 },
-            next_at: now,
-            opened_at: open.opened_at,
-            closed_at: now,
-        });
+        self.closing
+            .push(open.window, open.opened_at, now, !self.is_paper);
         self.spare = Some(open);
     }
 
     /// The next close that is due for repetition.
     pub fn due_close(&self, now: Nanos) -> Option<&Closed> {
-        self.closing
-            .iter()
-            .find(|closed| closed.repetition <= CLOSE_REPEATS && closed.next_at <= now)
+        self.closing.due(now)
     }
 
     /// The copy of `epoch`'s close that was due has been sent.
     pub fn close_sent(&mut self, now: Nanos, epoch: u32) {
-        for closed in self
-            .closing
-            .iter_mut()
-            .filter(|closed| closed.window.epoch == epoch)
-        {
-            closed.repetition += 1;
-            closed.next_at = now.plus(self.path_delay_ns_max);
-        }
+        self.closing.sent(epoch, now.plus(self.path_delay_ns_max));
     }
-}
-
-impl Open {
-    fn is_silent(&self, now: Nanos) -> bool {
-        now >= self.last_at.plus(self.idle_ns_max)
-    }
-
-    /// What a marked packet of the window carries.
-    pub(crate) fn mark_bits(&self) -> u8 {
-        self.mark_bits
-    }
-
-    /// Counts all marked packets of a run.
-    #[inline(always)]
-    pub(crate) fn count_marked(&mut self, packets: u64) {
-        self.window.marked += packets;
-    }
-
-    /// A run of the flow's packets comes.
-    #[inline(always)]
-    pub(crate) fn touch(&mut self, now: Nanos) {
-        self.last_at = now;
-    }
-
-    /// Whether a PSN lies beyond the window or before it.
-    pub(crate) fn is_outside(&self, psn: Psn) -> bool {
-        matches!(self.track.place(psn), Place::Before | Place::Past)
-    }
-
-    /// What can be taken in a row: packets that are all to be marked.
-    #[inline(always)]
-    pub(crate) fn stride(&self) -> Stride {
-        self.track.stride()
-    }
-
-    /// What a stride has taken has come.
-    #[inline(always)]
-    pub(crate) fn walk(&mut self, stride: &Stride) {
-        self.track.walk(stride);
-        self.seen.walk(stride);
-    }
-
-    /// What a packet of the flow is to the window.
-    #[inline(never)]
-    pub(crate) fn classify(
-        &mut self,
-        now: Nanos,
-        psn: Psn,
-        mark: Mark,
-        counters: &mut Counters,
-    ) -> Class {
-        match self.track.place(psn) {
-            Place::Ahead { step, is_last } => {
-                self.last_at = now;
-                counters.note_times(Note::PsnsSkipped, u64::from(step) - 1);
-                self.track.advance(psn, step);
-                self.seen.advance(psn, step);
-                Class::Measured {
-                    mark: true,
-                    ends: is_last,
-                }
-            }
-            Place::Behind { back } => {
-                self.last_at = now;
-                let first = self.seen.is_first(psn, back);
-                if !first {
-                    counters.note(Note::LaterCopies);
-                }
-                Class::Measured {
-                    mark: first || mark == Mark::All,
-                    ends: false,
-                }
-            }
-            Place::Before => {
-                counters.note(Note::PsnOutside);
-                if self.is_renewed {
-                    self.is_past = true;
-                    return Class::Past;
-                }
-                Class::Plain
-            }
-            Place::Past => {
-                counters.note(Note::PsnOutside);
-                self.is_past = true;
-                Class::Past
-            }
-        }
-    }
-}
-
-/// Packets of a window for each spine; 0: as many as the flow has, as the paper measures.
-fn spine_packets(config: &Measurement) -> u64 {
-    if config.is_paper {
-        0
-    } else {
-        config.windows.spine_packets
-    }
-}
-
-/// Whether `key` has a window of this colour in `closing`: it must be judged, and nothing of it still
-/// be on its way, before the next one.
-fn rests(closing: &[Closed], key: &FlowKey, colour: u32) -> bool {
-    let is_alike = |closed: &Closed| closed.window.key == *key && closed.window.epoch & 1 == colour;
-    closing.iter().any(is_alike)
 }
 
 fn blank() -> Window {
@@ -795,6 +602,15 @@ fn blank() -> Window {
     }
 }
 
+/// Packets of a window for each spine; 0: as many as the flow has, as the paper measures.
+fn spine_packets(config: &Measurement) -> u64 {
+    if config.is_paper {
+        0
+    } else {
+        config.windows.spine_packets
+    }
+}
+
 /// The flow that a message with such a header, between such addresses, speaks of.
 pub fn flow_of(header: &Header, source: packet::Address, destination: packet::Address) -> FlowKey {
     let space = if header.flags & FLAG_RESPONSES != 0 {
@@ -809,10 +625,6 @@ pub fn flow_of(header: &Header, source: packet::Address, destination: packet::Ad
         space,
     }
 }
-
-mod find;
-
-use find::Finder;
 
 #[cfg(test)]
 mod tests;

@@ -187,7 +187,7 @@ impl Source {
     }
 
     fn select_found(&mut self, now: Nanos, usable: &[SpineSet]) -> Option<(PortId, LeafId)> {
-        if self.open.is_some() || self.closing.len() == super::CLOSING_MAX {
+        if self.open.is_some() || self.closing.is_full() {
             return None;
         }
         let colour = self.next_epoch() & 1;
@@ -202,7 +202,7 @@ impl Source {
                 now < flow.seen_at.plus(silence_ns)
                     && !is_announced
                     && !usable[leaf].is_empty()
-                    && !super::rests(closing, &flow.key, colour)
+                    && !closing.rests(&flow.key, colour)
             })
         })
     }
