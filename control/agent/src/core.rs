@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use detector::{
     Aggregate, Aggregator, EndReason, Intersection, Judge, Localization, Localizer, Nanos,
-    NoiseStats, OutsideFabric, PathState, PathTest, Reference, Rules, VICTIM_P, VoidReason, Window,
+    NoiseStats, OutsideFabric, PathState, PathTest, Reference, Rules, VoidReason, Window,
     threshold,
 };
 use pipeline::report::{Command, Opened, OwnDrop, WindowReport};
@@ -16,6 +16,9 @@ use crate::watch::Watch;
 
 /// Judged windows that are kept for reports; older ones are counted only.
 pub const VERDICTS_MAX: usize = 1 << 16;
+
+/// A path's loss that is this improbable may complete a conviction with what was there before.
+pub(crate) const NEWS_P: f64 = 0.01;
 
 /// Drops that are kept until their window ends.
 const DROPS_MAX: usize = 4096;
@@ -332,7 +335,7 @@ impl Core {
             Some(watch) => {
                 is_alarm || (tests.iter()).any(|test| watch.may_convict(test, &self.found))
             }
-            None => tests.iter().any(|test| test.p_value <= VICTIM_P),
+            None => tests.iter().any(|test| test.p_value <= NEWS_P),
         };
         if is_news {
             self.found = self.locate();

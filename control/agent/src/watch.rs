@@ -10,8 +10,10 @@ use std::collections::BTreeMap;
 use detector::sequential::WINDOWS_PER_HORIZON;
 use detector::{
     AbstainReason, Alarm, Link, Localization, Nanos, Path, PathState, PathSums, PathTest, Rules,
-    Sequential, VICTIM_P, VoidReason,
+    Sequential, VoidReason,
 };
+
+use crate::core::NEWS_P;
 
 /// One test per path, and what it has seen.
 pub struct Watch {
@@ -92,7 +94,7 @@ impl Watch {
     /// Whether such a test may complete a conviction that `found` does not have yet.
     pub fn may_convict(&self, test: &PathTest, found: &Localization) -> bool {
         let links = [test.path.uplink(), test.path.downlink()];
-        test.p_value <= VICTIM_P
+        test.p_value <= NEWS_P
             && !found.convicted.iter().any(|c| links.contains(&c.link))
             && self
                 .alarmed

@@ -30,6 +30,7 @@ pub mod judge;
 pub mod likelihood;
 pub mod localize;
 pub mod noise;
+mod recent;
 pub mod rules;
 pub mod sequential;
 mod spine;
@@ -49,7 +50,6 @@ pub use localize::{
 pub use noise::{Calibration, Noise};
 pub use rules::{Evidence, KnownDrops, Reference, Rules, ThresholdRule};
 pub use sequential::{Alarm, Sequential};
-pub use spine::VICTIM_P;
 pub use stats::{NoiseReport, NoiseStats};
 pub use types::{Epoch, Fabric, LeafId, Link, Nanos, OutsideFabric, Path, Qpn, SpineId};
 pub use window::{EndReason, HopRecord, VoidReason, Window, WindowError};

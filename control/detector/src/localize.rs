@@ -3,17 +3,21 @@
 //! The monitor (and the testbed) gives every [`PathTest`] to [`Localizer::add`]
 //! and asks [`Localizer::locate`] as often as it likes. Healthy, failed and
 //! abstained tests all count, by their packets and losses; void ones change
-//! nothing. The order of evidence does not matter. Memory: one cell of about
+//! nothing. The order of evidence does not matter between two answers. Memory: one cell of about
 //! 100 bytes per (path, part) with evidence inside the horizon; a 128x128 fabric
 //! in which every pair of leaves was measured takes about 300 MB, a 64x64 one
-//! 40 MB.
+//! 40 MB; and 100 KB per spine for its latest tests.
 //!
 //! A link is **convicted** if
 //! 1. the observations at its spine are improbable without it: the likelihood,
 //!    maximized over the rates of all other links, falls by at least
 //!    ln(links/alpha) when this link's rate is held at what is tolerated; and
-//! 2. two paths over it that differ in the far leaf lose on their own (p <= 0.01),
-//!    or hop counts blame the link directly at alpha/links.
+//! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-4),
+//!    both may have gone bad at the same time, and no path over it shows less than
+//!    a quarter of its rate; or hop counts blame the link directly at alpha/links.
+//!
+//! The link with the strongest evidence comes first, and what went over it counts no
+//! more when the others are looked at.
 //!
 //! The first rule is exoneration and intersection in one. Two bad uplinks into a
 //! spine explain every failed path of its downlinks, so no downlink is convicted;
@@ -23,6 +27,13 @@
 //! P(ratio >= ln(1/a)) <= a is Chernoff's bound for Poisson losses, so the false
 //! convictions over all links of the fabric are at most alpha per horizon; with
 //! estimated neighbours it holds in the tests by simulation.
+//!
+//! Rates of links change: they break, and are repaired. Sums of a horizon are thinned
+//! by what was sent before a link went bad, and what clears other links may lie
+//! before that. Hence the second half of rule 2, and the order. A link that was convicted stays so by
+//! rule 1 and two victims alone, for healthy paths over it after its repair make nobody else guilty. And where a
+//! failed path stays unexplained, the same is asked of the tests since it began to
+//! fail ([`recent`](crate::recent)), at a fifth of alpha for each of at most four such times.
 //!
 //! A link is **suspect** if a failed path over it is not explained by convicted
 //! links, and the likelihood does not refuse the path's rate for this link (by the
@@ -35,8 +46,9 @@ use std::fmt;
 use serde::Serialize;
 
 use crate::judge::{LinkTest, PathState, PathTest};
+use crate::recent::{ONSETS_MAX, Recent, Seen};
 use crate::rules::Rules;
-use crate::spine::View;
+use crate::spine::{Known, View};
 use crate::tally::{Cell, Tally, slot_index};
 use crate::types::{Fabric, LeafId, Link, Nanos, OutsideFabric, SpineId};
 
@@ -143,6 +155,9 @@ pub(crate) enum Part {
 #[derive(Clone, Debug, Default)]
 struct Spine {
     cells: BTreeMap<(LeafId, LeafId, Part), Cell>,
+    recent: Recent,
+    /// Links that were convicted when it was last asked.
+    held: BTreeSet<Link>,
     /// Answer for the cells at slot `.0`; `None` after new evidence.
     answer: Option<(u64, Localization)>,
 }
@@ -154,6 +169,56 @@ pub struct Localizer {
     spines: Vec<Spine>,
     /// (time, packets per path) of the first of an unbroken run of convictions.
     first: BTreeMap<Link, (Nanos, u64)>,
+}
+
+impl Spine {
+    fn locate(&self, rules: &LocalizerRules, spine: SpineId, index: u64) -> Localization {
+        let known = Known {
+            held: &self.held,
+            recent: &self.recent,
+            since: Nanos(0),
+        };
+        let view = View::new(rules, spine, &self.cells, known, index);
+        let mut answer = view.locate();
+        if answer.suspects.is_empty() {
+            return answer;
+        }
+        // Each time that is tried has its share of the probability of a mistake.
+        let strict = LocalizerRules {
+            alpha: rules.alpha / (ONSETS_MAX + 1) as f64,
+            ..*rules
+        };
+        let is_open = |src, dst| {
+            let links = [
+                Link::Up { leaf: src, spine },
+                Link::Down { spine, leaf: dst },
+            ];
+            !(answer.convicted.iter()).any(|found| links.contains(&found.link))
+        };
+        let mut since: BTreeMap<Link, Conviction> = BTreeMap::new();
+        for onset in self.recent.onsets(is_open) {
+            let cells = self.recent.since(onset, rules.horizon);
+            let known = Known {
+                since: onset,
+                ..known
+            };
+            let later = View::new(&strict, spine, &cells, known, index).locate();
+            for found in later.convicted {
+                let best = since.entry(found.link).or_insert(found);
+                if found.log_likelihood_ratio > best.log_likelihood_ratio {
+                    *best = found;
+                }
+            }
+        }
+        for found in &answer.convicted {
+            since.remove(&found.link);
+        }
+        if !since.is_empty() {
+            answer.suspects = view.suspects_beside(&answer.convicted, since.keys());
+            answer.convicted.extend(since.into_values());
+        }
+        answer
+    }
 }
 
 impl Rules {
@@ -197,24 +262,22 @@ impl Localizer {
         }
         let index = slot_index(test.at_ns, self.rules.horizon);
         let spine = &mut self.spines[usize::from(test.path.spine.0)];
-        let mut put = |part, tally| {
-            let cell = spine
-                .cells
-                .entry((test.path.src, test.path.dst, part))
-                .or_default();
-            cell.add(index, tally, test.first_marked_ns, test.at_ns);
-        };
         // The halves say all that the whole says, so only one of them is kept.
-        if let Some([up, down]) = test.links {
-            let tally = |link: LinkTest| {
-                let lost = link.sent.saturating_sub(link.received);
-                Tally::new(link.sent as f64, lost as f64, 0.0)
-            };
-            put(Part::Up, tally(up));
-            put(Part::Down, tally(down));
-        } else {
-            put(Part::Whole, Tally::whole(test));
+        let seen = test
+            .links
+            .map_or(Seen::Whole(Tally::whole(test)), |halves| {
+                Seen::Halves(halves.map(|link: LinkTest| {
+                    let lost = link.sent.saturating_sub(link.received);
+                    Tally::new(link.sent as f64, lost as f64, 0.0)
+                }))
+            });
+        let (src, dst) = (test.path.src, test.path.dst);
+        for (part, tally) in seen.parts() {
+            let cell = spine.cells.entry((src, dst, part)).or_default();
+            cell.add(index, tally, test.first_marked_ns, test.at_ns);
         }
+        let times = (test.first_marked_ns, test.at_ns);
+        spine.recent.add((src, dst), times, seen, test.state);
         spine.answer = None;
         Ok(())
     }
@@ -227,8 +290,9 @@ impl Localizer {
         for (x, spine) in self.spines.iter_mut().enumerate() {
             if spine.answer.as_ref().is_none_or(|(at, _)| *at != index) {
                 spine.cells.retain(|_, cell| cell.sum(index).is_some());
-                let view = View::new(&self.rules, SpineId(x as u16), &spine.cells, index);
-                spine.answer = Some((index, view.locate()));
+                let answer = spine.locate(&self.rules, SpineId(x as u16), index);
+                spine.held = answer.convicted.iter().map(|found| found.link).collect();
+                spine.answer = Some((index, answer));
             }
             if let Some((_, answer)) = &spine.answer {
                 all.convicted.extend_from_slice(&answer.convicted);
@@ -257,7 +321,12 @@ impl Localizer {
         accused.extend(named.suspects.iter().map(|found| found.link));
         let mut all = Vec::new();
         for (x, spine) in self.spines.iter().enumerate() {
-            let view = View::new(&self.rules, SpineId(x as u16), &spine.cells, index);
+            let known = Known {
+                held: &spine.held,
+                recent: &spine.recent,
+                since: Nanos(0),
+            };
+            let view = View::new(&self.rules, SpineId(x as u16), &spine.cells, known, index);
             all.extend(
                 view.cleared()
                     .into_iter()

@@ -8,17 +8,35 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::likelihood::{Fit, Model, Term};
 use crate::localize::{Cleared, Conviction, Localization, LocalizerRules, Missing, Part, Suspect};
-use crate::tails::{poisson_at_least, poisson_interval};
+use crate::recent::Recent;
+use crate::tails::{poisson_at_least, poisson_at_most, poisson_interval};
 use crate::tally::{Cell, Sum};
-use crate::types::{LeafId, Link, SpineId};
+use crate::types::{LeafId, Link, Nanos, SpineId};
 
 /// A path counts as a victim if its loss has at most this probability without the
 /// link in question. That the link is bad is shown by the likelihood of all paths
-/// together; this only asks that it does not rest on one path alone.
-pub const VICTIM_P: f64 = 0.01;
+/// together; this asks that it does not rest on one path alone, also not on one and
+/// on a chance loss of one of the many others.
+const VICTIM_P: f64 = 1e-4;
+
+/// Part of a link's rate that each path over it must be able to have. Losses come in bursts, and paths
+/// are tested at different times.
+const AGREES_FROM: f64 = 0.25;
 
 /// Losses of a term's background at least, so that p0 = 0 has a likelihood.
 const BACKGROUND_MIN: f64 = 1e-9;
+
+/// What is known beside the sums.
+#[derive(Clone, Copy)]
+pub(crate) struct Known<'a> {
+    /// Links that were convicted before. What has convicted them was there then; that their paths are healthy
+    /// again makes nobody else guilty of what they lost.
+    pub(crate) held: &'a BTreeSet<Link>,
+    /// The tests of which it is made, and others.
+    pub(crate) recent: &'a Recent,
+    /// When the evidence begins.
+    pub(crate) since: Nanos,
+}
 
 /// One spine's evidence, laid out for the likelihood: link i < leaves is the
 /// uplink of leaf i, link leaves + j the downlink to leaf j.
@@ -27,6 +45,7 @@ pub(crate) struct View<'a> {
     spine: SpineId,
     keys: Vec<(LeafId, LeafId, Part)>,
     sums: Vec<Sum>,
+    known: Known<'a>,
     model: Model,
     fit: Fit,
 }
@@ -36,6 +55,7 @@ impl<'a> View<'a> {
         rules: &'a LocalizerRules,
         spine: SpineId,
         cells: &BTreeMap<(LeafId, LeafId, Part), Cell>,
+        known: Known<'a>,
         index: u64,
     ) -> View<'a> {
         let leaves = usize::from(rules.fabric.leaves);
@@ -57,16 +77,41 @@ impl<'a> View<'a> {
             keys.push(key);
             sums.push(sum);
         }
-        let model = Model::new(2 * leaves, terms);
-        let fit = model.fit(&vec![0.0; 2 * leaves], None);
+        View::of((rules, spine, known), keys, sums, terms)
+    }
+
+    fn of(
+        (rules, spine, known): (&'a LocalizerRules, SpineId, Known<'a>),
+        keys: Vec<(LeafId, LeafId, Part)>,
+        sums: Vec<Sum>,
+        terms: Vec<Term>,
+    ) -> View<'a> {
+        let links = 2 * usize::from(rules.fabric.leaves);
+        let model = Model::new(links, terms);
+        let fit = model.fit(&vec![0.0; links], None);
         View {
             rules,
             spine,
             keys,
             sums,
+            known,
             model,
             fit,
         }
+    }
+
+    /// The same without what went over these links.
+    fn without(&self, explained: &BTreeSet<usize>) -> View<'a> {
+        let stays = |term: &Term| !links_of(term).any(|i| explained.contains(&i));
+        let terms = self.model.terms().iter();
+        let rest = (terms.zip(&self.keys).zip(&self.sums)).filter(|((term, _), _)| stays(term));
+        let (mut keys, mut sums, mut terms) = (Vec::new(), Vec::new(), Vec::new());
+        for ((term, key), sum) in rest {
+            terms.push(*term);
+            keys.push(*key);
+            sums.push(*sum);
+        }
+        View::of((self.rules, self.spine, self.known), keys, sums, terms)
     }
 
     fn link(&self, i: usize) -> Link {
@@ -85,24 +130,60 @@ impl<'a> View<'a> {
         }
     }
 
+    fn is_held(&self, i: usize) -> bool {
+        self.known.held.contains(&self.link(i))
+    }
+
     /// The fall of the log-likelihood that counts as proof, see the file's comment.
     fn proof(&self) -> f64 {
         (self.rules.fabric.links() as f64 / self.rules.alpha).ln()
     }
 
+    /// Convicts link by link, the one with the strongest evidence first. What goes over a convicted link is
+    /// explained and counts no more: how much such a link takes of each path depends on when that was
+    /// tested, and the others must not be blamed for the difference.
     pub(crate) fn locate(&self) -> Localization {
-        let links = self.fit.rates.len();
-        let convicted: Vec<(usize, Conviction)> = (0..links)
-            .filter_map(|i| Some((i, self.convict(i)?)))
-            .collect();
-        let mut rates = vec![0.0; links];
-        for &(i, _) in &convicted {
+        let mut convicted: Vec<Conviction> = Vec::new();
+        let mut explained: BTreeSet<usize> = BTreeSet::new();
+        let mut rest: Option<View<'_>> = None;
+        loop {
+            let view = rest.as_ref().unwrap_or(self);
+            let links = (0..view.fit.rates.len()).filter(|i| !explained.contains(i));
+            let found = links.filter_map(|i| Some((i, view.convict(i)?)));
+            let strongest = found
+                .max_by(|(_, a), (_, b)| a.log_likelihood_ratio.total_cmp(&b.log_likelihood_ratio));
+            let Some((i, found)) = strongest else { break };
+            convicted.push(found);
+            explained.insert(i);
+            rest = Some(self.without(&explained));
+        }
+        Localization {
+            suspects: self.suspects_beside(&convicted, std::iter::empty()),
+            convicted,
+        }
+    }
+
+    /// Links of failed paths that neither the `convicted` links with their rates explain, nor `others` at
+    /// all.
+    pub(crate) fn suspects_beside<'l>(
+        &self,
+        convicted: &[Conviction],
+        others: impl Iterator<Item = &'l Link>,
+    ) -> Vec<Suspect> {
+        let mut rates = vec![0.0; self.fit.rates.len()];
+        for found in convicted {
+            let i = self.place(found.link);
             rates[i] = self.fit.rates[i];
         }
-        let suspects = self.suspects(&rates);
-        Localization {
-            convicted: convicted.into_iter().map(|(_, found)| found).collect(),
-            suspects,
+        let others: BTreeSet<usize> = others.map(|&link| self.place(link)).collect();
+        self.suspects(&rates, &others)
+    }
+
+    /// The number of a link of this spine.
+    fn place(&self, link: Link) -> usize {
+        match link {
+            Link::Up { leaf, .. } => usize::from(leaf.0),
+            Link::Down { leaf, .. } => usize::from(self.rules.fabric.leaves) + usize::from(leaf.0),
         }
     }
 
@@ -119,7 +200,9 @@ impl<'a> View<'a> {
             return None;
         }
         let victims = self.victims(i);
-        if victims.leaves.len() < 2 && !self.blamed_by_hops(i) {
+        let is_seen = victims.leaves.len() >= 2
+            && (self.is_held(i) || !self.is_contradicted(i) && self.is_one_onset(i, &victims));
+        if !is_seen && !self.blamed_by_hops(i) {
             return None;
         }
         let paths = victims.leaves.len() as u32;
@@ -142,7 +225,7 @@ impl<'a> View<'a> {
     /// Paths over link `i` whose loss the other links' rates do not explain.
     fn victims(&self, i: usize) -> Victims {
         let mut victims = Victims {
-            leaves: BTreeSet::new(),
+            leaves: BTreeMap::new(),
             packets: 0,
         };
         for &t in self.model.terms_of(i) {
@@ -151,11 +234,42 @@ impl<'a> View<'a> {
             if poisson_at_least(term.lost, others.max(term.background)) <= VICTIM_P {
                 let (src, dst, _) = self.keys[t];
                 let far = if term.up == Some(i) { dst } else { src };
-                victims.leaves.insert(far);
+                victims.leaves.entry(far).or_insert((src, dst));
                 victims.packets += term.sent.round() as u64;
             }
         }
         victims
+    }
+
+    /// Whether a path over link `i` lost too little for it: what is bad for a part of the time only is judged
+    /// by that part.
+    fn is_contradicted(&self, i: usize) -> bool {
+        let alpha = self.rules.alpha / self.rules.fabric.paths() as f64;
+        let is_refused = |&t: &usize| {
+            let term = &self.model.terms()[t];
+            let least = term.background + term.sent * self.fit.rates[i] * AGREES_FROM;
+            poisson_at_most(term.lost, least) < alpha
+        };
+        self.model.terms_of(i).iter().any(is_refused)
+    }
+
+    /// Whether two paths over link `i` may have gone bad at the same time. If not, they are two faults, and
+    /// what cleared their other links may lie before those.
+    fn is_one_onset(&self, i: usize, victims: &Victims) -> bool {
+        let Known { recent, since, .. } = self.known;
+        let rate = self.fit.rates[i];
+        let paths = victims.leaves.values();
+        let spans: Vec<_> = paths
+            .map(|&path| recent.went_bad(path, rate, since))
+            .collect();
+        let meet = |a: &[[Nanos; 2]], b: &[[Nanos; 2]]| {
+            // Of a path whose tests are no longer kept nobody knows.
+            a.is_empty()
+                || b.is_empty()
+                || (a.iter()).any(|a| b.iter().any(|b| a[0] <= b[1] && b[0] <= a[1]))
+        };
+        let mut pairs = spans.iter().enumerate();
+        pairs.any(|(place, a)| spans[..place].iter().any(|b| meet(a, b)))
     }
 
     /// Whether the observations of link `i` alone, by hop counts, are improbable.
@@ -203,13 +317,17 @@ impl<'a> View<'a> {
         (best + step).clamp(0.0, 1.0)
     }
 
-    /// Links of failed paths that the convicted `rates` leave unexplained.
-    fn suspects(&self, rates: &[f64]) -> Vec<Suspect> {
+    /// Links of failed paths that the convicted `rates` leave unexplained, and that go over none of
+    /// `others`.
+    fn suspects(&self, rates: &[f64], others: &BTreeSet<usize>) -> Vec<Suspect> {
         let alpha = self.rules.alpha / self.rules.fabric.paths() as f64;
         // Per link, the failed observations over it: (lowest and estimated rate).
         let mut accused: BTreeMap<usize, (f64, f64, f64)> = BTreeMap::new();
         let mut failed = Vec::new();
         for (t, term) in self.model.terms().iter().enumerate() {
+            if links_of(term).any(|i| others.contains(&i)) {
+                continue;
+            }
             let mean = self.model.mean(term, rates);
             // Losses come in bursts, so a path over a convicted link is explained
             // up to twice the estimate.
@@ -221,11 +339,7 @@ impl<'a> View<'a> {
             let [low, _] = poisson_interval(term.lost, 0.95);
             let low = ((low - mean) / term.sent).clamp(0.0, 1.0);
             let rate = ((term.lost - mean) / term.sent).clamp(0.0, 1.0);
-            for i in [term.up, term.down]
-                .into_iter()
-                .flatten()
-                .filter(|&i| rates[i] == 0.0)
-            {
+            for i in links_of(term).filter(|&i| rates[i] == 0.0) {
                 let entry = accused.entry(i).or_insert((low, rate, term.sent));
                 entry.0 = entry.0.min(low);
                 if rate > entry.1 {
@@ -241,9 +355,8 @@ impl<'a> View<'a> {
         }
         for t in failed {
             let term = &self.model.terms()[t];
-            let links = || [term.up, term.down].into_iter().flatten();
-            if links().all(|i| rates[i] == 0.0 && !suspects.contains_key(&i)) {
-                suspects.extend(links().map(|i| (i, Missing::Agreement)));
+            if links_of(term).all(|i| rates[i] == 0.0 && !suspects.contains_key(&i)) {
+                suspects.extend(links_of(term).map(|i| (i, Missing::Agreement)));
             }
         }
         let suspect = |(i, missing)| {
@@ -300,7 +413,13 @@ impl<'a> View<'a> {
     }
 }
 
+/// The links over which an observation went.
+fn links_of(term: &Term) -> impl Iterator<Item = usize> {
+    [term.up, term.down].into_iter().flatten()
+}
+
 struct Victims {
-    leaves: BTreeSet<LeafId>,
+    /// The path by the far leaf.
+    leaves: BTreeMap<LeafId, (LeafId, LeafId)>,
     packets: u64,
 }

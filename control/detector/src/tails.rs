@@ -6,7 +6,7 @@
 //! its interval.
 
 use statrs::distribution::{Binomial, ContinuousCDF, DiscreteCDF, Gamma, Normal};
-use statrs::function::gamma::gamma_lr;
+use statrs::function::gamma::{gamma_lr, gamma_ur};
 
 /// P(at least `lost` of `sent` packets are lost), each with probability `rate`.
 pub fn binomial_at_least(sent: u64, lost: u64, rate: f64) -> f64 {
@@ -123,6 +123,15 @@ pub fn poisson_at_least(count: f64, mean: f64) -> f64 {
     }
 }
 
+/// P(Poisson(`mean`) <= `count`), for a count of at least 0; one between integers is interpolated likewise.
+pub fn poisson_at_most(count: f64, mean: f64) -> f64 {
+    if mean <= 0.0 {
+        1.0
+    } else {
+        gamma_ur(count + 1.0, mean)
+    }
+}
+
 /// P(standard normal > z).
 pub fn normal_above(z: f64) -> f64 {
     Normal::standard().sf(z)
@@ -232,6 +241,14 @@ mod tests {
     }
 
     /// Goal: published values. 0 seen gives [0, 3.689]; 10 seen gives [4.795, 18.390].
+    #[test]
+    fn poisson_tails_by_hand() {
+        // e^-3, and 1 - e^-3 - 3 e^-3.
+        assert!((poisson_at_most(0.0, 3.0) - (-3.0f64).exp()).abs() < 1e-12);
+        assert!((poisson_at_least(2.0, 3.0) - (1.0 - 4.0 * (-3.0f64).exp())).abs() < 1e-12);
+        assert_eq!(poisson_at_most(5.0, 0.0), 1.0);
+    }
+
     #[test]
     fn poisson_interval_by_hand() {
         let [low, high] = poisson_interval(0.0, 0.95);

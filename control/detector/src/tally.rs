@@ -14,7 +14,7 @@ use crate::types::Nanos;
 const PER_PACKET: f64 = 1024.0;
 
 /// Sums over tests. All in 1/1024 packets (the noise in 1/1024 packets squared).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tally {
     sent: u64,
     lost: i64,
@@ -63,6 +63,16 @@ impl Tally {
 
     pub(crate) fn whole(test: &PathTest) -> Tally {
         Tally::new(test.expected, test.lost, test.noise_variance)
+    }
+
+    /// Packets sent.
+    pub(crate) fn sent(self) -> f64 {
+        self.sent as f64 / PER_PACKET
+    }
+
+    /// Packets lost.
+    pub(crate) fn lost(self) -> f64 {
+        self.lost as f64 / PER_PACKET
     }
 
     fn plus(self, other: Tally) -> Tally {
@@ -119,8 +129,8 @@ impl Cell {
             });
         }
         sum.map(|slot| Sum {
-            sent: slot.tally.sent as f64 / PER_PACKET,
-            lost: slot.tally.lost as f64 / PER_PACKET,
+            sent: slot.tally.sent(),
+            lost: slot.tally.lost(),
             noise_variance: slot.tally.noise_variance as f64 / PER_PACKET,
             first_ns: slot.first_ns,
             last_ns: slot.last_ns,

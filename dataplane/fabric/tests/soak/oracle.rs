@@ -119,22 +119,32 @@ impl<'a> Oracle<'a> {
     /// When an episode's link must be named: with the test that completes, on a second path over it,
     /// the packets on which its rate is judged. They are those of windows that lie within the
     /// episode and have been tested. Losses must also stand out of what the path's earlier packets
-    /// were allowed to lose: six standard deviations of that are asked for on top.
+    /// were allowed to lose: six standard deviations of that are asked for on top. And the far end's own link
+    /// must have been cleared of it, by as many packets to or from another leaf meanwhile: at an incast's
+    /// only receiver every uplink of the spine may be as bad as its downlink.
     fn due_ns(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<u64> {
         let mut waiting: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut tested: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut history: BTreeMap<LeafId, f64> = BTreeMap::new();
+        let mut cleared: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut ready: BTreeSet<LeafId> = BTreeSet::new();
         let spine = episode.link.spine();
         for verdict in verdicts {
             let window = &verdict.window;
-            let far = match episode.link {
-                Link::Up { leaf, .. } if leaf == window.src => window.dst,
-                Link::Down { leaf, .. } if leaf == window.dst => window.src,
-                Link::Up { .. } | Link::Down { .. } => continue,
+            let (is_over, far) = match episode.link {
+                Link::Up { leaf, .. } => (leaf == window.src, window.dst),
+                Link::Down { leaf, .. } => (leaf == window.dst, window.src),
             };
             let place = window.usable.iter().position(|&usable| usable == spine);
             let is_void = window.void.iter().any(|&(void, _)| void == spine);
+            if !is_over {
+                if let (Some(place), Some(sent), false) = (place, &window.sent, is_void)
+                    && episode.from_ns <= window.first_marked_ns.0
+                {
+                    *cleared.entry(far).or_default() += sent[place] as f64;
+                }
+                continue;
+            }
             if let (Some(place), Some(sent), false) = (place, &window.sent, is_void) {
                 let sent = sent[place] as f64;
                 *history.entry(far).or_default() += sent;
@@ -156,7 +166,9 @@ impl<'a> Oracle<'a> {
             if tested.get(&far).is_some_and(|&packets| packets >= needed) {
                 ready.insert(far);
             }
-            if ready.len() >= 2 {
+            let is_cleared =
+                |far: &&LeafId| cleared.get(far).is_some_and(|&packets| packets >= needed);
+            if ready.iter().filter(is_cleared).count() >= 2 {
                 return Some(window.closed_ns.0);
             }
         }
