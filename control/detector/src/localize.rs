@@ -13,8 +13,8 @@
 //!    maximized over the rates of all other links, falls by at least
 //!    ln(links/alpha) when this link's rate is held at what is tolerated; and
 //! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-4),
-//!    both may have gone bad at the same time, and no path over it shows less than
-//!    a quarter of its rate; or hop counts blame the link directly at alpha/links.
+//!    both may have gone bad at the same time, and since the first of them had failed
+//!    no path over it shows less than a quarter of its rate; or hop counts blame the link directly at alpha/links.
 //!
 //! The link with the strongest evidence comes first, and what went over it counts no
 //! more when the others are looked at.
@@ -30,10 +30,11 @@
 //!
 //! Rates of links change: they break, and are repaired. Sums of a horizon are thinned
 //! by what was sent before a link went bad, and what clears other links may lie
-//! before that. Hence the second half of rule 2, and the order. A link that was convicted stays so by
-//! rule 1 and two victims alone, for healthy paths over it after its repair make nobody else guilty. And where a
-//! failed path stays unexplained, the same is asked of the tests since it began to
-//! fail ([`recent`](crate::recent)), at a fifth of alpha for each of at most four such times.
+//! before that. Hence the second half of rule 2, and the order. A link that was
+//! convicted stays so by rule 1 and two victims alone: that its paths are healthy
+//! after its repair makes nobody else guilty. And where a failed path stays
+//! unexplained, the same is asked of the tests since it began to fail
+//! ([`recent`](crate::recent)), at a fifth of alpha for each of at most four times.
 //!
 //! A link is **suspect** if a failed path over it is not explained by convicted
 //! links, and the likelihood does not refuse the path's rate for this link (by the

@@ -60,6 +60,25 @@ impl Seen {
     }
 }
 
+/// A time in which a path was bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Spell {
+    /// It went bad after the first of these packets: the last before it that would have shown the loss, and
+    /// did not. 0 if there were none.
+    pub(crate) after: Nanos,
+    /// End of the first bad test: it was bad by then.
+    pub(crate) by: Nanos,
+    /// End of the last bad test.
+    pub(crate) to: Nanos,
+}
+
+impl Spell {
+    /// Whether both may have begun at one time.
+    pub(crate) fn meets(&self, other: &Spell) -> bool {
+        self.after <= other.to && other.after <= self.to
+    }
+}
+
 /// The latest [`TESTS_MAX`] tests, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
@@ -122,27 +141,17 @@ impl Recent {
         whole
     }
 
-    /// Between which times a path that now loses `rate` went bad, once or more often, by tests whose packets
-    /// were all sent since `onset`: for each failed test, from the last packets before it that would have
-    /// shown such a loss and did not, to its end. If none has failed, those that lost anything count.
-    pub(crate) fn went_bad(
-        &self,
-        (src, dst): (LeafId, LeafId),
-        rate: f64,
-        onset: Nanos,
-    ) -> Vec<[Nanos; 2]> {
-        let is_of = |test: &&Test| (test.src, test.dst) == (src, dst) && test.first_ns >= onset;
-        let tests: Vec<&Test> = self.tests.iter().filter(is_of).collect();
+    /// When a path that now loses `rate` was bad, once or more often, by tests whose packets were all sent
+    /// since `onset`. If none has failed, those that lost anything count.
+    pub(crate) fn spells(&self, path: (LeafId, LeafId), rate: f64, onset: Nanos) -> Vec<Spell> {
+        let tests: Vec<&Test> = self.of(path, onset).collect();
         let has_failed = tests.iter().any(|test| test.is_failed == Some(true));
         let is_bad = |test: &Test| match has_failed {
             true => test.is_failed == Some(true),
             false => test.seen.whole()[1] > 0.0,
         };
-        let mut spans: Vec<[Nanos; 2]> = Vec::new();
-        for (place, failed) in tests.iter().enumerate() {
-            if !is_bad(failed) {
-                continue;
-            }
+        let mut spells: Vec<Spell> = Vec::new();
+        for (place, bad) in tests.iter().enumerate().filter(|(_, test)| is_bad(test)) {
             let (mut sent, mut lost) = (0.0, 0.0);
             let healthy = tests[..place].iter().rev().find(|test| {
                 let [more_sent, more_lost] = test.seen.whole();
@@ -150,13 +159,30 @@ impl Recent {
                 lost += more_lost;
                 poisson_at_most(lost.max(0.0), sent * rate / 2.0) <= REFUSED_P
             });
-            let from = healthy.map_or(Nanos(0), |test| test.first_ns);
-            match spans.last_mut() {
-                Some([_, to]) if *to >= from => *to = failed.at_ns,
-                _ => spans.push([from, failed.at_ns]),
+            let after = healthy.map_or(Nanos(0), |test| test.first_ns);
+            match spells.last_mut() {
+                Some(spell) if spell.to >= after => spell.to = bad.at_ns,
+                _ => spells.push(Spell {
+                    after,
+                    by: bad.at_ns,
+                    to: bad.at_ns,
+                }),
             }
         }
-        spans
+        spells
+    }
+
+    fn of(&self, path: (LeafId, LeafId), onset: Nanos) -> impl Iterator<Item = &Test> {
+        let is_of = move |test: &&Test| (test.src, test.dst) == path && test.first_ns >= onset;
+        self.tests.iter().filter(is_of)
+    }
+
+    /// Packets of a path that were sent and lost, by tests whose packets were all sent since `onset`.
+    pub(crate) fn sums(&self, path: (LeafId, LeafId), onset: Nanos) -> [f64; 2] {
+        self.of(path, onset).fold([0.0, 0.0], |[sent, lost], test| {
+            let [more_sent, more_lost] = test.seen.whole();
+            [sent + more_sent, lost + more_lost]
+        })
     }
 
     /// The sums of all tests whose packets were all sent since `onset`.
@@ -225,14 +251,20 @@ mod tests {
             add(at, 0.0, PathState::Healthy);
         }
         add(80, 20.0, PathState::Failed);
-        let went = |rate, onset| recent.went_bad((LeafId(1), LeafId(9)), rate, Nanos(onset));
-        let span = |from, to| [Nanos(from), Nanos(to)];
-        assert_eq!(went(0.2, 0), [span(25, 50), span(65, 80)]);
+        let path = (LeafId(1), LeafId(9));
+        let spells = |rate, onset| recent.spells(path, rate, Nanos(onset));
+        let spell = |after, by, to| Spell {
+            after: Nanos(after),
+            by: Nanos(by),
+            to: Nanos(to),
+        };
+        assert_eq!(spells(0.2, 0), [spell(25, 40, 50), spell(65, 80, 80)]);
         // At 5 % three tests are needed, and there were two from 60 on.
-        assert_eq!(went(0.05, 0), [span(5, 80)]);
-        assert_eq!(went(0.2, 35), [span(0, 50), span(65, 80)]);
-        let other = recent.went_bad((LeafId(2), LeafId(9)), 0.2, Nanos(0));
-        assert!(other.is_empty());
+        assert_eq!(spells(0.05, 0), [spell(5, 40, 80)]);
+        assert_eq!(spells(0.2, 35), [spell(0, 40, 50), spell(65, 80, 80)]);
+        assert_eq!(recent.spells((LeafId(2), LeafId(9)), 0.2, Nanos(0)), []);
+        assert_eq!(recent.sums(path, Nanos(45)), [400.0, 40.0]);
+        assert!(!spells(0.2, 0)[0].meets(&spells(0.2, 0)[1]));
     }
 
     /// Goal: of what is kept in part only nothing is asked; and of many onsets two at either end.

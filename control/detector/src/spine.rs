@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::likelihood::{Fit, Model, Term};
 use crate::localize::{Cleared, Conviction, Localization, LocalizerRules, Missing, Part, Suspect};
-use crate::recent::Recent;
+use crate::recent::{Recent, Spell};
 use crate::tails::{poisson_at_least, poisson_at_most, poisson_interval};
 use crate::tally::{Cell, Sum};
 use crate::types::{LeafId, Link, Nanos, SpineId};
@@ -200,8 +200,8 @@ impl<'a> View<'a> {
             return None;
         }
         let victims = self.victims(i);
-        let is_seen = victims.leaves.len() >= 2
-            && (self.is_held(i) || !self.is_contradicted(i) && self.is_one_onset(i, &victims));
+        let is_seen =
+            victims.leaves.len() >= 2 && (self.is_held(i) || self.is_one_fault(i, &victims));
         if !is_seen && !self.blamed_by_hops(i) {
             return None;
         }
@@ -241,35 +241,48 @@ impl<'a> View<'a> {
         victims
     }
 
-    /// Whether a path over link `i` lost too little for it: what is bad for a part of the time only is judged
-    /// by that part.
-    fn is_contradicted(&self, i: usize) -> bool {
-        let alpha = self.rules.alpha / self.rules.fabric.paths() as f64;
-        let is_refused = |&t: &usize| {
-            let term = &self.model.terms()[t];
-            let least = term.background + term.sent * self.fit.rates[i] * AGREES_FROM;
-            poisson_at_most(term.lost, least) < alpha
+    /// Whether one fault of link `i` can be what two of its victims saw: both may have gone bad at the same
+    /// time, and since the first of them had failed no path over the link was too healthy for it. If not,
+    /// they are two faults, and what cleared their other links may lie before those.
+    fn is_one_fault(&self, i: usize, victims: &Victims) -> bool {
+        let Known { recent, since, .. } = self.known;
+        let spells = |&path: &(LeafId, LeafId)| {
+            let spells = recent.spells(path, self.fit.rates[i], since);
+            // Of a path whose tests are no longer kept nobody knows.
+            let ever = Spell {
+                after: Nanos(0),
+                by: since,
+                to: Nanos(u64::MAX),
+            };
+            if spells.is_empty() {
+                vec![ever]
+            } else {
+                spells
+            }
         };
-        self.model.terms_of(i).iter().any(is_refused)
+        let spells: Vec<Vec<Spell>> = victims.leaves.values().map(spells).collect();
+        let pairs = spells.iter().enumerate().flat_map(|(place, a)| {
+            let others = spells[..place].iter().flatten();
+            others.flat_map(|b| a.iter().map(move |a| (a, b)))
+        });
+        // Many pairs have the same.
+        let bad: BTreeSet<Nanos> = pairs
+            .filter(|(a, b)| a.meets(b))
+            .map(|(a, b)| a.by.min(b.by))
+            .collect();
+        bad.into_iter().any(|by| !self.is_contradicted(i, by))
     }
 
-    /// Whether two paths over link `i` may have gone bad at the same time. If not, they are two faults, and
-    /// what cleared their other links may lie before those.
-    fn is_one_onset(&self, i: usize, victims: &Victims) -> bool {
-        let Known { recent, since, .. } = self.known;
-        let rate = self.fit.rates[i];
-        let paths = victims.leaves.values();
-        let spans: Vec<_> = paths
-            .map(|&path| recent.went_bad(path, rate, since))
-            .collect();
-        let meet = |a: &[[Nanos; 2]], b: &[[Nanos; 2]]| {
-            // Of a path whose tests are no longer kept nobody knows.
-            a.is_empty()
-                || b.is_empty()
-                || (a.iter()).any(|a| b.iter().any(|b| a[0] <= b[1] && b[0] <= a[1]))
+    /// Whether a path over link `i` has lost too little for it of what was sent since `bad`.
+    fn is_contradicted(&self, i: usize, bad: Nanos) -> bool {
+        let alpha = self.rules.alpha / self.rules.fabric.paths() as f64;
+        let is_refused = |&t: &usize| {
+            let (src, dst, _) = self.keys[t];
+            let [sent, lost] = self.known.recent.sums((src, dst), bad);
+            let least = sent * (2.0 * self.rules.p0 + self.fit.rates[i] * AGREES_FROM);
+            poisson_at_most(lost.max(0.0), least) < alpha
         };
-        let mut pairs = spans.iter().enumerate();
-        pairs.any(|(place, a)| spans[..place].iter().any(|b| meet(a, b)))
+        self.model.terms_of(i).iter().any(is_refused)
     }
 
     /// Whether the observations of link `i` alone, by hop counts, are improbable.
