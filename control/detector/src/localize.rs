@@ -12,7 +12,7 @@
 //! 1. the observations at its spine are improbable without it: the likelihood,
 //!    maximized over the rates of all other links, falls by at least
 //!    ln(links/alpha) when this link's rate is held at what is tolerated; and
-//! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-4),
+//! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-3),
 //!    both may have gone bad at the same time, and since the first of them had failed
 //!    no path over it shows less than a quarter of its rate; or hop counts blame the link directly at alpha/links.
 //!
@@ -34,7 +34,7 @@
 //! convicted stays so by rule 1 and two victims alone: that its paths are healthy
 //! after its repair makes nobody else guilty. And where a failed path stays
 //! unexplained, the same is asked of the tests since it began to fail
-//! ([`recent`](crate::recent)), at a fifth of alpha for each of at most four times.
+//! (`recent.rs`), at a fifth of alpha for each of at most four times.
 //!
 //! A link is **suspect** if a failed path over it is not explained by convicted
 //! links, and the likelihood does not refuse the path's rate for this link (by the

@@ -17,7 +17,7 @@ use crate::types::{LeafId, Link, Nanos, SpineId};
 /// link in question. That the link is bad is shown by the likelihood of all paths
 /// together; this asks that it does not rest on one path alone, also not on one and
 /// on a chance loss of one of the many others.
-const VICTIM_P: f64 = 1e-4;
+const VICTIM_P: f64 = 1e-3;
 
 /// Part of a link's rate that each path over it must be able to have. Losses come in bursts, and paths
 /// are tested at different times.
