@@ -184,6 +184,25 @@ impl Spine {
         if answer.suspects.is_empty() {
             return answer;
         }
+        let later = self.ask_later(rules, spine, index, &answer.convicted);
+        let is_new = |found: &&Conviction| answer.convicted.iter().all(|c| c.link != found.link);
+        let later: Vec<Conviction> = later.iter().filter(is_new).copied().collect();
+        if !later.is_empty() {
+            let links = later.iter().map(|found| &found.link);
+            answer.suspects = view.suspects_beside(&answer.convicted, links);
+            answer.convicted.extend(later);
+        }
+        answer
+    }
+
+    /// The links that tests since a path began to fail convict, of paths over none of the `convicted`.
+    fn ask_later(
+        &self,
+        rules: &LocalizerRules,
+        spine: SpineId,
+        index: u64,
+        convicted: &[Conviction],
+    ) -> Vec<Conviction> {
         // Each time that is tried has its share of the probability of a mistake.
         let strict = LocalizerRules {
             alpha: rules.alpha / (ONSETS_MAX + 1) as f64,
@@ -194,31 +213,27 @@ impl Spine {
                 Link::Up { leaf: src, spine },
                 Link::Down { spine, leaf: dst },
             ];
-            !(answer.convicted.iter()).any(|found| links.contains(&found.link))
+            !convicted.iter().any(|found| links.contains(&found.link))
         };
-        let mut since: BTreeMap<Link, Conviction> = BTreeMap::new();
-        for onset in self.recent.onsets(is_open) {
-            let cells = self.recent.since(onset, rules.horizon);
+        let mut later: BTreeMap<Link, Conviction> = BTreeMap::new();
+        for since in self.recent.onsets(is_open) {
+            let cells = self.recent.since(since, rules.horizon);
             let known = Known {
-                since: onset,
-                ..known
+                held: &self.held,
+                recent: &self.recent,
+                since,
             };
-            let later = View::new(&strict, spine, &cells, known, index).locate();
-            for found in later.convicted {
-                let best = since.entry(found.link).or_insert(found);
+            for found in View::new(&strict, spine, &cells, known, index)
+                .locate()
+                .convicted
+            {
+                let best = later.entry(found.link).or_insert(found);
                 if found.log_likelihood_ratio > best.log_likelihood_ratio {
                     *best = found;
                 }
             }
         }
-        for found in &answer.convicted {
-            since.remove(&found.link);
-        }
-        if !since.is_empty() {
-            answer.suspects = view.suspects_beside(&answer.convicted, since.keys());
-            answer.convicted.extend(since.into_values());
-        }
-        answer
+        later.into_values().collect()
     }
 }
 

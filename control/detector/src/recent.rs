@@ -6,6 +6,7 @@
 //! asks again of what was sent since one of them began to fail.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::OnceLock;
 
 use crate::judge::PathState;
 use crate::localize::Part;
@@ -79,10 +80,12 @@ impl Spell {
     }
 }
 
-/// The latest [`TESTS_MAX`] tests, in their order.
+/// The latest [`TESTS_MAX`] tests that were reported.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     tests: VecDeque<Test>,
+    /// The same in their order, once that was asked for.
+    ordered: OnceLock<Vec<Test>>,
     /// The latest end of a test that is no longer kept.
     forgotten_ns: Option<Nanos>,
 }
@@ -107,16 +110,21 @@ impl Recent {
                 PathState::Abstained(_) | PathState::Void(_) => None,
             },
         };
-        // The latest is nearly always the newest.
-        let place = match self.tests.back() {
-            Some(back) if *back > test => self.tests.partition_point(|other| *other <= test),
-            _ => self.tests.len(),
-        };
-        self.tests.insert(place, test);
-        if self.tests.len() > TESTS_MAX {
-            let oldest = self.tests.pop_front();
-            self.forgotten_ns = self.forgotten_ns.max(oldest.map(|test| test.at_ns));
+        if self.tests.len() == TESTS_MAX {
+            let oldest = self.tests.pop_front().map(|test| test.at_ns);
+            self.forgotten_ns = self.forgotten_ns.max(oldest);
         }
+        self.tests.push_back(test);
+        self.ordered.take();
+    }
+
+    /// The tests in the order of time: leaves report as they please, and most reports ask for nothing.
+    fn ordered(&self) -> &[Test] {
+        self.ordered.get_or_init(|| {
+            let mut tests: Vec<Test> = self.tests.iter().copied().collect();
+            tests.sort_unstable();
+            tests
+        })
     }
 
     /// When paths began to fail, of those that `is_open` leaves: the first packets of the first failed
@@ -125,7 +133,7 @@ impl Recent {
     pub(crate) fn onsets(&self, is_open: impl Fn(LeafId, LeafId) -> bool) -> Vec<Nanos> {
         let mut failing: BTreeSet<(LeafId, LeafId)> = BTreeSet::new();
         let mut onsets: BTreeSet<Nanos> = BTreeSet::new();
-        for test in self.tests.iter().filter(|test| is_open(test.src, test.dst)) {
+        for test in (self.ordered().iter()).filter(|test| is_open(test.src, test.dst)) {
             let path = (test.src, test.dst);
             match test.is_failed {
                 Some(true) if failing.insert(path) => drop(onsets.insert(test.first_ns)),
@@ -174,7 +182,7 @@ impl Recent {
 
     fn of(&self, path: (LeafId, LeafId), onset: Nanos) -> impl Iterator<Item = &Test> {
         let is_of = move |test: &&Test| (test.src, test.dst) == path && test.first_ns >= onset;
-        self.tests.iter().filter(is_of)
+        self.ordered().iter().filter(is_of)
     }
 
     /// Packets of a path that were sent and lost, by tests whose packets were all sent since `onset`.

@@ -155,12 +155,27 @@ impl<'a> View<'a> {
             let Some((i, found)) = strongest else { break };
             convicted.push(found);
             explained.insert(i);
+            if !self.has_victims(&explained) {
+                break;
+            }
             rest = Some(self.without(&explained));
         }
         Localization {
             suspects: self.suspects_beside(&convicted, std::iter::empty()),
             convicted,
         }
+    }
+
+    /// Whether anything that went over none of these links may make a link guilty. Most of what is known of a
+    /// spine has lost nothing, and another fit would say no more.
+    fn has_victims(&self, explained: &BTreeSet<usize>) -> bool {
+        let mut terms = self.model.terms().iter().zip(&self.keys);
+        terms.any(|(term, (_, _, part))| {
+            term.lost > 0.0
+                && !links_of(term).any(|i| explained.contains(&i))
+                && (*part != Part::Whole
+                    || poisson_at_least(term.lost, term.background) <= VICTIM_P)
+        })
     }
 
     /// Links of failed paths that neither the `convicted` links with their rates explain, nor `others` at
