@@ -33,6 +33,7 @@ pub mod noise;
 mod recent;
 pub mod rules;
 pub mod sequential;
+mod spells;
 mod spine;
 pub mod stats;
 pub mod tails;

@@ -3,18 +3,19 @@
 //! The monitor (and the testbed) gives every [`PathTest`] to [`Localizer::add`]
 //! and asks [`Localizer::locate`] as often as it likes. Healthy, failed and
 //! abstained tests all count, by their packets and losses; void ones change
-//! nothing. The order of evidence does not matter between two answers. Memory: one cell of about
-//! 100 bytes per (path, part) with evidence inside the horizon; a 128x128 fabric
-//! in which every pair of leaves was measured takes about 300 MB, a 64x64 one
-//! 40 MB; and 100 KB per spine for its latest tests.
+//! nothing. The order of evidence does not matter, but for which tests are the latest.
+//! Memory: one cell of about 100 bytes per (path, part) with evidence inside the
+//! horizon; a 128x128 fabric in which every pair of leaves was measured takes about
+//! 300 MB, a 64x64 one 40 MB; and 100 KB per spine for its latest tests.
 //!
 //! A link is **convicted** if
 //! 1. the observations at its spine are improbable without it: the likelihood,
 //!    maximized over the rates of all other links, falls by at least
 //!    ln(links/alpha) when this link's rate is held at what is tolerated; and
-//! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-3),
-//!    both may have gone bad at the same time, and since the first of them had failed
-//!    no path over it shows less than a quarter of its rate; or hop counts blame the link directly at alpha/links.
+//! 2. two paths over it that differ in the far leaf lose on their own (p <= 1e-3), and
+//!    one fault can be what both saw: they may have gone bad at the same time, and
+//!    while it must have lasted no path over the link shows less than a quarter of its
+//!    rate; or hop counts blame the link directly at alpha/links.
 //!
 //! The link with the strongest evidence comes first, and what went over it counts no
 //! more when the others are looked at.
@@ -30,10 +31,8 @@
 //!
 //! Rates of links change: they break, and are repaired. Sums of a horizon are thinned
 //! by what was sent before a link went bad, and what clears other links may lie
-//! before that. Hence the second half of rule 2, and the order. A link that was
-//! convicted stays so by rule 1 and two victims alone: that its paths are healthy
-//! after its repair makes nobody else guilty. And where a failed path stays
-//! unexplained, the same is asked of the tests since it began to fail
+//! before that. Hence the second half of rule 2, and the order. And where a failed
+//! path stays unexplained, the same is asked of the tests since it began to fail
 //! (`recent.rs`), at a fifth of alpha for each of at most four times.
 //!
 //! A link is **suspect** if a failed path over it is not explained by convicted
@@ -49,9 +48,9 @@ use serde::Serialize;
 use crate::judge::{LinkTest, PathState, PathTest};
 use crate::recent::{ONSETS_MAX, Recent, Seen};
 use crate::rules::Rules;
-use crate::spine::{Known, View};
+use crate::spine::View;
 use crate::tally::{Cell, Tally, slot_index};
-use crate::types::{Fabric, LeafId, Link, Nanos, OutsideFabric, SpineId};
+use crate::types::{Fabric, LeafId, Link, Nanos, OutsideFabric, Path, SpineId};
 
 /// How the localizer decides.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -157,8 +156,6 @@ pub(crate) enum Part {
 struct Spine {
     cells: BTreeMap<(LeafId, LeafId, Part), Cell>,
     recent: Recent,
-    /// Links that were convicted when it was last asked.
-    held: BTreeSet<Link>,
     /// Answer for the cells at slot `.0`; `None` after new evidence.
     answer: Option<(u64, Localization)>,
 }
@@ -173,13 +170,12 @@ pub struct Localizer {
 }
 
 impl Spine {
+    fn view<'a>(&'a self, rules: &'a LocalizerRules, spine: SpineId, index: u64) -> View<'a> {
+        View::new(rules, spine, &self.cells, (&self.recent, Nanos(0)), index)
+    }
+
     fn locate(&self, rules: &LocalizerRules, spine: SpineId, index: u64) -> Localization {
-        let known = Known {
-            held: &self.held,
-            recent: &self.recent,
-            since: Nanos(0),
-        };
-        let view = View::new(rules, spine, &self.cells, known, index);
+        let view = self.view(rules, spine, index);
         let mut answer = view.locate();
         if answer.suspects.is_empty() {
             return answer;
@@ -209,24 +205,16 @@ impl Spine {
             ..*rules
         };
         let is_open = |src, dst| {
-            let links = [
-                Link::Up { leaf: src, spine },
-                Link::Down { spine, leaf: dst },
-            ];
-            !convicted.iter().any(|found| links.contains(&found.link))
+            let path = Path { src, spine, dst };
+            let is_over =
+                |found: &Conviction| [path.uplink(), path.downlink()].contains(&found.link);
+            !convicted.iter().any(is_over)
         };
         let mut later: BTreeMap<Link, Conviction> = BTreeMap::new();
         for since in self.recent.onsets(is_open) {
             let cells = self.recent.since(since, rules.horizon);
-            let known = Known {
-                held: &self.held,
-                recent: &self.recent,
-                since,
-            };
-            for found in View::new(&strict, spine, &cells, known, index)
-                .locate()
-                .convicted
-            {
+            let view = View::new(&strict, spine, &cells, (&self.recent, since), index);
+            for found in view.locate().convicted {
                 let best = later.entry(found.link).or_insert(found);
                 if found.log_likelihood_ratio > best.log_likelihood_ratio {
                     *best = found;
@@ -307,7 +295,6 @@ impl Localizer {
             if spine.answer.as_ref().is_none_or(|(at, _)| *at != index) {
                 spine.cells.retain(|_, cell| cell.sum(index).is_some());
                 let answer = spine.locate(&self.rules, SpineId(x as u16), index);
-                spine.held = answer.convicted.iter().map(|found| found.link).collect();
                 spine.answer = Some((index, answer));
             }
             if let Some((_, answer)) = &spine.answer {
@@ -337,12 +324,7 @@ impl Localizer {
         accused.extend(named.suspects.iter().map(|found| found.link));
         let mut all = Vec::new();
         for (x, spine) in self.spines.iter().enumerate() {
-            let known = Known {
-                held: &spine.held,
-                recent: &spine.recent,
-                since: Nanos(0),
-            };
-            let view = View::new(&self.rules, SpineId(x as u16), &spine.cells, known, index);
+            let view = spine.view(&self.rules, SpineId(x as u16), index);
             all.extend(
                 view.cleared()
                     .into_iter()

@@ -10,7 +10,6 @@ use std::sync::OnceLock;
 
 use crate::judge::PathState;
 use crate::localize::Part;
-use crate::tails::poisson_at_most;
 use crate::tally::{Cell, Tally, slot_index};
 use crate::types::{LeafId, Nanos};
 
@@ -19,20 +18,17 @@ const TESTS_MAX: usize = 1024;
 /// Times since which evidence is asked again, at most: the two earliest and the two latest.
 pub(crate) const ONSETS_MAX: usize = 4;
 
-/// What is less probable at a path's rate than this shows that it was healthy.
-const REFUSED_P: f64 = 1e-3;
-
 /// A test. Its order is that of time, and total, so that it does not matter who reported first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Test {
-    at_ns: Nanos,
-    first_ns: Nanos,
+pub(crate) struct Test {
+    pub(crate) at_ns: Nanos,
+    pub(crate) first_ns: Nanos,
     src: LeafId,
     dst: LeafId,
     /// What was seen of the whole path, or of its halves.
-    seen: Seen,
+    pub(crate) seen: Seen,
     /// Whether it says that the path is bad or that it is not.
-    is_failed: Option<bool>,
+    pub(crate) is_failed: Option<bool>,
 }
 
 /// What a test adds to the cells of its path.
@@ -52,31 +48,12 @@ impl Seen {
         parts.into_iter().flatten()
     }
 
-    /// Packets of the path, sent and lost.
-    fn whole(self) -> [f64; 2] {
+    /// Of the path from end to end.
+    pub(crate) fn whole(self) -> Tally {
         match self {
-            Seen::Whole(whole) => [whole.sent(), whole.lost()],
-            Seen::Halves([up, down]) => [up.sent(), up.lost() + down.lost()],
+            Seen::Whole(whole) => whole,
+            Seen::Halves([up, down]) => up.then(down),
         }
-    }
-}
-
-/// A time in which a path was bad.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Spell {
-    /// It went bad after the first of these packets: the last before it that would have shown the loss, and
-    /// did not. 0 if there were none.
-    pub(crate) after: Nanos,
-    /// End of the first bad test: it was bad by then.
-    pub(crate) by: Nanos,
-    /// End of the last bad test.
-    pub(crate) to: Nanos,
-}
-
-impl Spell {
-    /// Whether both may have begun at one time.
-    pub(crate) fn meets(&self, other: &Spell) -> bool {
-        self.after <= other.to && other.after <= self.to
     }
 }
 
@@ -149,48 +126,20 @@ impl Recent {
         whole
     }
 
-    /// When a path that now loses `rate` was bad, once or more often, by tests whose packets were all sent
-    /// since `onset`. If none has failed, those that lost anything count.
-    pub(crate) fn spells(&self, path: (LeafId, LeafId), rate: f64, onset: Nanos) -> Vec<Spell> {
-        let tests: Vec<&Test> = self.of(path, onset).collect();
-        let has_failed = tests.iter().any(|test| test.is_failed == Some(true));
-        let is_bad = |test: &Test| match has_failed {
-            true => test.is_failed == Some(true),
-            false => test.seen.whole()[1] > 0.0,
-        };
-        let mut spells: Vec<Spell> = Vec::new();
-        for (place, bad) in tests.iter().enumerate().filter(|(_, test)| is_bad(test)) {
-            let (mut sent, mut lost) = (0.0, 0.0);
-            let healthy = tests[..place].iter().rev().find(|test| {
-                let [more_sent, more_lost] = test.seen.whole();
-                sent += more_sent;
-                lost += more_lost;
-                poisson_at_most(lost.max(0.0), sent * rate / 2.0) <= REFUSED_P
-            });
-            let after = healthy.map_or(Nanos(0), |test| test.first_ns);
-            match spells.last_mut() {
-                Some(spell) if spell.to >= after => spell.to = bad.at_ns,
-                _ => spells.push(Spell {
-                    after,
-                    by: bad.at_ns,
-                    to: bad.at_ns,
-                }),
+    /// The tests of the paths that `is_asked` for, whose packets were all sent since `onset`.
+    pub(crate) fn of(
+        &self,
+        is_asked: impl Fn((LeafId, LeafId)) -> bool,
+        onset: Nanos,
+    ) -> BTreeMap<(LeafId, LeafId), Vec<&Test>> {
+        let mut tests: BTreeMap<(LeafId, LeafId), Vec<&Test>> = BTreeMap::new();
+        for test in self.ordered().iter().filter(|test| test.first_ns >= onset) {
+            let path = (test.src, test.dst);
+            if is_asked(path) {
+                tests.entry(path).or_default().push(test);
             }
         }
-        spells
-    }
-
-    fn of(&self, path: (LeafId, LeafId), onset: Nanos) -> impl Iterator<Item = &Test> {
-        let is_of = move |test: &&Test| (test.src, test.dst) == path && test.first_ns >= onset;
-        self.ordered().iter().filter(is_of)
-    }
-
-    /// Packets of a path that were sent and lost, by tests whose packets were all sent since `onset`.
-    pub(crate) fn sums(&self, path: (LeafId, LeafId), onset: Nanos) -> [f64; 2] {
-        self.of(path, onset).fold([0.0, 0.0], |[sent, lost], test| {
-            let [more_sent, more_lost] = test.seen.whole();
-            [sent + more_sent, lost + more_lost]
-        })
+        tests
     }
 
     /// The sums of all tests whose packets were all sent since `onset`.
@@ -237,42 +186,6 @@ mod tests {
         add(&mut recent, 2, 17, PathState::Failed);
         assert_eq!(recent.onsets(|_, _| true), [Nanos(5), Nanos(12), Nanos(35)]);
         assert_eq!(recent.onsets(|src, _| src.0 == 2), [Nanos(12)]);
-    }
-
-    /// Goal: a path went bad between its last packets without a loss that would have shown it and the end of
-    /// a failed test; how many packets those are depends on the rate.
-    #[test]
-    fn a_path_went_bad_after_it_was_healthy() {
-        let mut recent = Recent::default();
-        let mut add = |at: u64, lost: f64, state| {
-            let seen = Seen::Whole(Tally::new(100.0, lost, 0.0));
-            let times = (Nanos(at - 5), Nanos(at));
-            recent.add((LeafId(1), LeafId(9)), times, seen, state);
-        };
-        for at in [10, 20, 30] {
-            add(at, 0.0, PathState::Healthy);
-        }
-        for at in [40, 50] {
-            add(at, 20.0, PathState::Failed);
-        }
-        for at in [60, 70] {
-            add(at, 0.0, PathState::Healthy);
-        }
-        add(80, 20.0, PathState::Failed);
-        let path = (LeafId(1), LeafId(9));
-        let spells = |rate, onset| recent.spells(path, rate, Nanos(onset));
-        let spell = |after, by, to| Spell {
-            after: Nanos(after),
-            by: Nanos(by),
-            to: Nanos(to),
-        };
-        assert_eq!(spells(0.2, 0), [spell(25, 40, 50), spell(65, 80, 80)]);
-        // At 5 % three tests are needed, and there were two from 60 on.
-        assert_eq!(spells(0.05, 0), [spell(5, 40, 80)]);
-        assert_eq!(spells(0.2, 35), [spell(0, 40, 50), spell(65, 80, 80)]);
-        assert_eq!(recent.spells((LeafId(2), LeafId(9)), 0.2, Nanos(0)), []);
-        assert_eq!(recent.sums(path, Nanos(45)), [400.0, 40.0]);
-        assert!(!spells(0.2, 0)[0].meets(&spells(0.2, 0)[1]));
     }
 
     /// Goal: of what is kept in part only nothing is asked; and of many onsets two at either end.

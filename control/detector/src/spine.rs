@@ -8,9 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::likelihood::{Fit, Model, Term};
 use crate::localize::{Cleared, Conviction, Localization, LocalizerRules, Missing, Part, Suspect};
-use crate::recent::{Recent, Spell};
-use crate::tails::{poisson_at_least, poisson_at_most, poisson_interval};
-use crate::tally::{Cell, Sum};
+use crate::recent::Recent;
+use crate::spells::{Spell, within};
+use crate::tails::{poisson_at_least, poisson_interval};
+use crate::tally::{Cell, Sum, Tally};
 use crate::types::{LeafId, Link, Nanos, SpineId};
 
 /// A path counts as a victim if its loss has at most this probability without the
@@ -26,17 +27,8 @@ const AGREES_FROM: f64 = 0.25;
 /// Losses of a term's background at least, so that p0 = 0 has a likelihood.
 const BACKGROUND_MIN: f64 = 1e-9;
 
-/// What is known beside the sums.
-#[derive(Clone, Copy)]
-pub(crate) struct Known<'a> {
-    /// Links that were convicted before. What has convicted them was there then; that their paths are healthy
-    /// again makes nobody else guilty of what they lost.
-    pub(crate) held: &'a BTreeSet<Link>,
-    /// The tests of which it is made, and others.
-    pub(crate) recent: &'a Recent,
-    /// When the evidence begins.
-    pub(crate) since: Nanos,
-}
+/// The latest tests of a spine that are evidence: those since a time.
+pub(crate) type Since<'a> = (&'a Recent, Nanos);
 
 /// One spine's evidence, laid out for the likelihood: link i < leaves is the
 /// uplink of leaf i, link leaves + j the downlink to leaf j.
@@ -45,7 +37,7 @@ pub(crate) struct View<'a> {
     spine: SpineId,
     keys: Vec<(LeafId, LeafId, Part)>,
     sums: Vec<Sum>,
-    known: Known<'a>,
+    since: Since<'a>,
     model: Model,
     fit: Fit,
 }
@@ -55,7 +47,7 @@ impl<'a> View<'a> {
         rules: &'a LocalizerRules,
         spine: SpineId,
         cells: &BTreeMap<(LeafId, LeafId, Part), Cell>,
-        known: Known<'a>,
+        since: Since<'a>,
         index: u64,
     ) -> View<'a> {
         let leaves = usize::from(rules.fabric.leaves);
@@ -77,11 +69,11 @@ impl<'a> View<'a> {
             keys.push(key);
             sums.push(sum);
         }
-        View::of((rules, spine, known), keys, sums, terms)
+        View::of((rules, spine, since), keys, sums, terms)
     }
 
     fn of(
-        (rules, spine, known): (&'a LocalizerRules, SpineId, Known<'a>),
+        (rules, spine, since): (&'a LocalizerRules, SpineId, Since<'a>),
         keys: Vec<(LeafId, LeafId, Part)>,
         sums: Vec<Sum>,
         terms: Vec<Term>,
@@ -94,7 +86,7 @@ impl<'a> View<'a> {
             spine,
             keys,
             sums,
-            known,
+            since,
             model,
             fit,
         }
@@ -111,7 +103,7 @@ impl<'a> View<'a> {
             keys.push(*key);
             sums.push(*sum);
         }
-        View::of((self.rules, self.spine, self.known), keys, sums, terms)
+        View::of((self.rules, self.spine, self.since), keys, sums, terms)
     }
 
     fn link(&self, i: usize) -> Link {
@@ -128,10 +120,6 @@ impl<'a> View<'a> {
                 leaf: LeafId((i - leaves) as u16),
             }
         }
-    }
-
-    fn is_held(&self, i: usize) -> bool {
-        self.known.held.contains(&self.link(i))
     }
 
     /// The fall of the log-likelihood that counts as proof, see the file's comment.
@@ -215,8 +203,7 @@ impl<'a> View<'a> {
             return None;
         }
         let victims = self.victims(i);
-        let is_seen =
-            victims.leaves.len() >= 2 && (self.is_held(i) || self.is_one_fault(i, &victims));
+        let is_seen = victims.leaves.len() >= 2 && self.is_one_fault(i, &victims);
         if !is_seen && !self.blamed_by_hops(i) {
             return None;
         }
@@ -257,23 +244,18 @@ impl<'a> View<'a> {
     }
 
     /// Whether one fault of link `i` can be what two of its victims saw: both may have gone bad at the same
-    /// time, and since the first of them had failed no path over the link was too healthy for it. If not,
+    /// time, and no path over the link was too healthy for it while it must have lasted. If not,
     /// they are two faults, and what cleared their other links may lie before those.
     fn is_one_fault(&self, i: usize, victims: &Victims) -> bool {
-        let Known { recent, since, .. } = self.known;
-        let spells = |&path: &(LeafId, LeafId)| {
-            let spells = recent.spells(path, self.fit.rates[i], since);
-            // Of a path whose tests are no longer kept nobody knows.
-            let ever = Spell {
-                after: Nanos(0),
-                by: since,
-                to: Nanos(u64::MAX),
-            };
-            if spells.is_empty() {
-                vec![ever]
-            } else {
-                spells
-            }
+        let rate = self.fit.rates[i];
+        let terms = self.model.terms_of(i).iter();
+        let paths: BTreeSet<_> = terms.map(|&t| (self.keys[t].0, self.keys[t].1)).collect();
+        let (recent, since) = self.since;
+        let tests = recent.of(|path| paths.contains(&path), since);
+        let spells = |path| match tests.get(path).map(|tests| Spell::all(tests, rate)) {
+            Some(spells) if !spells.is_empty() => spells,
+            // Its tests are no longer kept.
+            _ => vec![Spell::UNKNOWN],
         };
         let spells: Vec<Vec<Spell>> = victims.leaves.values().map(spells).collect();
         let pairs = spells.iter().enumerate().flat_map(|(place, a)| {
@@ -281,23 +263,16 @@ impl<'a> View<'a> {
             others.flat_map(|b| a.iter().map(move |a| (a, b)))
         });
         // Many pairs have the same.
-        let bad: BTreeSet<Nanos> = pairs
-            .filter(|(a, b)| a.meets(b))
-            .map(|(a, b)| a.by.min(b.by))
-            .collect();
-        bad.into_iter().any(|by| !self.is_contradicted(i, by))
-    }
-
-    /// Whether a path over link `i` has lost too little for it of what was sent since `bad`.
-    fn is_contradicted(&self, i: usize, bad: Nanos) -> bool {
+        let shared: BTreeSet<_> = pairs.filter_map(|(a, b)| a.shared(b)).collect();
         let alpha = self.rules.alpha / self.rules.fabric.paths() as f64;
-        let is_refused = |&t: &usize| {
-            let (src, dst, _) = self.keys[t];
-            let [sent, lost] = self.known.recent.sums((src, dst), bad);
-            let least = sent * (2.0 * self.rules.p0 + self.fit.rates[i] * AGREES_FROM);
-            poisson_at_most(lost.max(0.0), least) < alpha
+        let least = 2.0 * self.rules.p0 + rate * AGREES_FROM;
+        let is_too_healthy = |seen: Tally| seen.at_most(seen.sent() * least) < alpha;
+        let agree = |time| {
+            !tests
+                .values()
+                .any(|tests| is_too_healthy(within(tests, time)))
         };
-        self.model.terms_of(i).iter().any(is_refused)
+        shared.into_iter().any(agree)
     }
 
     /// Whether the observations of link `i` alone, by hop counts, are improbable.

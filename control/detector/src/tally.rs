@@ -8,6 +8,7 @@
 //! verdict cannot depend on who reported first.
 
 use crate::judge::PathTest;
+use crate::tails::poisson_at_most;
 use crate::types::Nanos;
 
 /// Scale of the integers in a [`Tally`].
@@ -75,7 +76,22 @@ impl Tally {
         self.lost as f64 / PER_PACKET
     }
 
-    fn plus(self, other: Tally) -> Tally {
+    /// Of packets that went over both: sent over the first, and lost on either.
+    pub(crate) fn then(self, second: Tally) -> Tally {
+        Tally {
+            lost: self.lost.saturating_add(second.lost),
+            ..self
+        }
+    }
+
+    /// Probability of so few losses where `mean` are expected; noise is shifted Poisson noise, as in the
+    /// likelihood.
+    pub(crate) fn at_most(self, mean: f64) -> f64 {
+        let noise = self.noise_variance as f64 / PER_PACKET;
+        poisson_at_most((self.lost() + noise).max(0.0), mean + noise)
+    }
+
+    pub(crate) fn plus(self, other: Tally) -> Tally {
         Tally {
             sent: self.sent.saturating_add(other.sent),
             lost: self.lost.saturating_add(other.lost),
