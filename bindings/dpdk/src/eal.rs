@@ -12,8 +12,9 @@ mod instance;
 use std::ffi::{CStr, CString, c_char};
 use std::mem;
 use std::path::Path;
+use std::ptr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 
 use dpdk_sys as sys;
 
@@ -25,6 +26,19 @@ pub use hugepages::FreeHugepages;
 
 /// Whether this process has started EAL. Never reset: EAL 22.11 cannot be started twice.
 static STARTED: AtomicBool = AtomicBool::new(false);
+
+/// What EAL was started with, kept where leak checkers see that it is in use for ever. Nothing reads
+/// it, for which the compiler would leave it out.
+#[used]
+static ARGUMENTS: AtomicPtr<Arguments> = AtomicPtr::new(ptr::null_mut());
+
+/// EAL reorders the array and may keep pointers into the strings, so neither is freed; the array
+/// may lose a string on the way.
+struct Arguments {
+    _strings: Vec<*mut c_char>,
+    /// NULL-terminated.
+    _array: Vec<*mut c_char>,
+}
 
 /// The started environment. Functions that need EAL take a reference to it.
 #[derive(Debug)]
@@ -70,14 +84,19 @@ impl Eal {
         }
         instance::prepare()?;
 
-        // EAL reorders the array and may keep pointers into the strings, so neither is freed.
-        let mut argv: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
-        let argc = i32::try_from(argv.len()).unwrap_or(i32::MAX);
-        argv.push(std::ptr::null_mut());
-        let argv = argv.leak();
+        let strings: Vec<*mut c_char> = owned.into_iter().map(CString::into_raw).collect();
+        let argc = i32::try_from(strings.len()).unwrap_or(i32::MAX);
+        let mut array = strings.clone();
+        array.push(ptr::null_mut());
+        let argv = array.as_mut_ptr();
+        let kept = Box::new(Arguments {
+            _strings: strings,
+            _array: array,
+        });
+        ARGUMENTS.store(Box::into_raw(kept), Ordering::Relaxed);
         // SAFETY: `argv` is a NULL-terminated array of `argc` writable strings that live for ever,
         // and `STARTED` makes this the only call.
-        let result = unsafe { sys::rte_eal_init(argc, argv.as_mut_ptr()) };
+        let result = unsafe { sys::rte_eal_init(argc, argv) };
         let errno = Errno::last();
         instance::runtime_dir();
         if result < 0 {

@@ -44,6 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[cfg_attr(miri, ignore = "a million steps")]
     fn the_rate_and_the_burst_are_kept() {
         let mut bucket = Bucket::new(1000);
         let burst = (0..1000).filter(|_| bucket.take(Nanos(5))).count();
