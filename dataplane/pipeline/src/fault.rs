@@ -237,6 +237,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often")]
     fn the_drop_rate_is_the_one_asked_for() {
         let lost = lost(&[Fault::Drop(0.005)], 1_000_000);
         // Five standard deviations of a binomial count.
@@ -249,6 +250,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often")]
     fn bursts_come_as_gilbert_elliott_says() {
         // Bad one time in eleven (0.01 / (0.01 + 0.1)), and then half are lost.
         let lost = lost(

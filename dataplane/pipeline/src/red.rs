@@ -92,6 +92,7 @@ mod tests {
 
     /// Goal: the share of marked packets lies within five standard deviations of the curve.
     #[test]
+    #[cfg_attr(miri, ignore = "draws too often")]
     fn the_curve_is_kept_within_its_binomial_interval() {
         let ecn = EcnConfig {
             kmin_bytes: 40_000,

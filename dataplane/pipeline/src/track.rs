@@ -383,6 +383,7 @@ mod tests {
 
         /// First copies are told as a set of PSNs tells them, whatever the order within the ring.
         #[test]
+        #[cfg_attr(miri, ignore = "a case takes minutes")]
         fn first_copies_are_told_as_by_a_set(
             start in 0u32..(1 << 24), moves in proptest::collection::vec((any::<bool>(), 0u32..3000), 1..300),
         ) {

@@ -258,6 +258,7 @@ mod tests {
     proptest! {
         /// Queues of one store give what was put into each, in order, up to the room of all.
         #[test]
+        #[cfg_attr(miri, ignore = "a case takes minutes")]
         fn queues_share_the_slots(
             packets in 1u32..300,
             moves in proptest::collection::vec((0usize..3, any::<bool>(), 1u32..50), 1..400),

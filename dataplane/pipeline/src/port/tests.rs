@@ -74,6 +74,7 @@ fn a_late_poll_catches_up_by_the_slack_alone() {
 proptest! {
     /// Goal: what leaves in bursts is what leaves one by one, at the same time.
     #[test]
+    #[cfg_attr(miri, ignore = "a case takes minutes")]
     fn one_by_one_and_in_bursts_the_same_leave(
         slack_ns in 0u64..5_000,
         moves in proptest::collection::vec(
