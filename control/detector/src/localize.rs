@@ -85,7 +85,7 @@ pub struct Conviction {
     pub packets_per_spine: u64,
     /// First marked packet of the evidence, as far back as the horizon.
     pub first_marked_ns: Nanos,
-    /// Time of the latest evidence when the link was first convicted.
+    /// Time of the latest evidence at its spine when the link was first convicted.
     pub at_ns: Nanos,
     /// Fall of the log-likelihood without this link.
     pub log_likelihood_ratio: f64,

@@ -219,7 +219,8 @@ impl<'a> View<'a> {
             packets: victims.packets,
             packets_per_spine: victims.packets / u64::from(paths.max(1)),
             first_marked_ns: of_link().map(|sum| sum.first_ns).min().unwrap_or_default(),
-            at_ns: of_link().map(|sum| sum.last_ns).max().unwrap_or_default(),
+            // What clears others is evidence against it as well.
+            at_ns: (self.sums.iter().map(|sum| sum.last_ns).max()).unwrap_or_default(),
             log_likelihood_ratio: ratio,
         })
     }

@@ -8,7 +8,7 @@
 //! source or hop counts, of a link whose spine has no other bad link in that trial. In time is: with
 //! the test that gives a second path over the link the packets in which 20 losses are expected (80
 //! for bursts), and six standard deviations of what the path's packets before were allowed to lose,
-//! all of windows within the episode. Receive-only evidence is held to naming nobody wrongly.
+//! all of windows within the episode; once tests have cleared the other links of those paths. Receive-only evidence is held to naming nobody wrongly.
 //!
 //! The short form runs here. `scripts/trust soak` runs the long one: `SOAK_EPISODES` and
 //! `SOAK_FIRST`, the first trial's number, make pieces of it, and `SOAK_KEEP` names the file to
@@ -24,13 +24,13 @@ use std::time::Instant;
 use detector::Link;
 use draw::Trial;
 use fabric::Engine;
-use oracle::{Found, Oracle};
+use oracle::{Found, Looks, Named, Oracle};
 use pipeline::Note;
 
 /// Episodes of the short form.
 const SHORT: u64 = 8;
 /// Hops between two looks at what is named.
-const LOOK_HOPS: u64 = 50_000;
+const LOOK_HOPS: u64 = 10_000;
 
 /// A number from the environment.
 fn set(name: &str, otherwise: u64) -> u64 {
@@ -71,29 +71,30 @@ fn run(number: u64, sums: &mut Sums) {
     let oracle = Oracle::new(&trial);
     let mut engine =
         Engine::new(&trial.config).unwrap_or_else(|error| panic!("trial {number}: {error}"));
-    let mut named: BTreeMap<Link, u64> = BTreeMap::new();
+    let mut looks = Looks::default();
     let mut wrong: BTreeMap<Link, u64> = BTreeMap::new();
-    let mut tested = Vec::new();
-    loop {
-        let is_more = engine.run_hops(LOOK_HOPS);
-        if !is_more {
-            // At the end what waits for more packets is judged as well: such a test stands with an earlier
-            // window, and nothing could be due by that.
-            tested = engine.core().verdicts().to_vec();
-            engine.end();
-        }
+    let mut look = |engine: &mut Engine, known: usize| {
+        looks.known.push(known);
         let now_ns = engine.status().now_ns;
         for found in engine.named().convicted {
             if !oracle.is_guilty(found.link, now_ns) {
                 wrong.entry(found.link).or_insert(now_ns);
             }
-            // The time at which the evidence was complete, which lies before that of the look.
-            named.entry(found.link).or_insert(found.at_ns.0);
+            let at_ns = found.at_ns.0;
+            let named = Named { at_ns, known };
+            looks.named.entry(found.link).or_insert(named);
         }
-        if !is_more {
-            break;
-        }
+    };
+    while engine.run_hops(LOOK_HOPS) {
+        let known = engine.core().verdicts().len();
+        look(&mut engine, known);
     }
+    let tested = engine.core().verdicts().to_vec();
+    look(&mut engine, tested.len());
+    // At the end what waits for more packets is judged as well: such a test stands with an earlier
+    // window, and nothing could be due by that.
+    engine.end();
+    look(&mut engine, usize::MAX);
     let account = engine.account();
     // A connection ends when what it sends is lost eight times in a row.
     let gives_up = trial
@@ -127,7 +128,7 @@ fn run(number: u64, sums: &mut Sums) {
     }
     for episode in &trial.episodes {
         sums.episodes += 1;
-        let found = oracle.judge(episode, &tested, named.get(&episode.link).copied());
+        let found = oracle.judge(episode, &tested, &looks);
         sums.told
             .push(format!("trial {number}: {episode:?}: {found:?}"));
         match found {
@@ -148,8 +149,8 @@ fn run(number: u64, sums: &mut Sums) {
             Found::Missed { due_ns } => {
                 sums.due += 1;
                 sums.wrong.push(format!(
-                    "trial {number}: {episode:?} was to be named at {due_ns} ns, and was {:?}",
-                    named.get(&episode.link)
+                    "trial {number}: {episode:?} was to be named at {due_ns} ns, and was: {:?}",
+                    looks.named.get(&episode.link)
                 ));
             }
         }

@@ -32,6 +32,32 @@ pub(crate) enum Found {
     Missed { due_ns: u64 },
 }
 
+/// When a link was named first.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Named {
+    /// The time of the latest evidence, as control says it.
+    pub(crate) at_ns: u64,
+    /// Verdicts that were known at that look.
+    pub(crate) known: usize,
+}
+
+/// What looks at control have seen, one after the other.
+#[derive(Default)]
+pub(crate) struct Looks {
+    /// Verdicts that were known at each.
+    pub(crate) known: Vec<usize>,
+    pub(crate) named: BTreeMap<Link, Named>,
+}
+
+impl Looks {
+    /// Verdicts that were known at the first look after the verdict of such a number: the next one, if it was
+    /// looked at every verdict.
+    fn first_with(&self, number: usize) -> usize {
+        let first = self.known.iter().find(|&&known| known > number);
+        *first.expect("there is a look at all verdicts")
+    }
+}
+
 /// What is true of a trial.
 pub(crate) struct Oracle<'a> {
     trial: &'a Trial,
@@ -87,17 +113,13 @@ impl<'a> Oracle<'a> {
         failed.filter(is_false).collect()
     }
 
-    /// What was to be said of an episode, and was. `named_ns` is when its link was named first.
-    pub(crate) fn judge(
-        &self,
-        episode: &Episode,
-        verdicts: &[Verdict],
-        named_ns: Option<u64>,
-    ) -> Found {
+    /// What was to be said of an episode by these looks at what is named, and was.
+    pub(crate) fn judge(&self, episode: &Episode, verdicts: &[Verdict], looks: &Looks) -> Found {
         let Some(rate) = episode.loss() else {
             return Found::Silent;
         };
-        let is_named = named_ns.is_some();
+        let named = looks.named.get(&episode.link);
+        let is_named = named.is_some();
         let shares_spine = self.trial.episodes.iter().any(|other| {
             other.link != episode.link
                 && other.link.spine() == episode.link.spine()
@@ -107,71 +129,83 @@ impl<'a> Oracle<'a> {
         if rate < DETECTABLE || shares_spine || is_receive_only {
             return Found::NotHeld { is_named };
         }
-        match (self.due_ns(episode, rate, verdicts), named_ns) {
-            (None, _) => Found::TooFew { is_named },
-            (Some(due_ns), Some(named_ns)) if named_ns <= due_ns => Found::InTime {
-                after_ns: named_ns.saturating_sub(episode.from_ns),
+        let Some(due) = self.due(episode, rate, verdicts) else {
+            return Found::TooFew { is_named };
+        };
+        match named {
+            Some(named) if named.known <= looks.first_with(due) => Found::InTime {
+                after_ns: named.at_ns.saturating_sub(episode.from_ns),
             },
-            (Some(due_ns), _) => Found::Missed { due_ns },
+            _ => Found::Missed {
+                due_ns: verdicts[due].window.closed_ns.0,
+            },
         }
     }
 
-    /// When an episode's link must be named: with the test that completes, on a second path over it,
-    /// the packets on which its rate is judged. They are those of windows that lie within the
+    /// With which verdict an episode's link must be named: with the test that completes, on a second
+    /// path over it, the packets on which its rate is judged. They are those of windows that lie within the
     /// episode and have been tested. Losses must also stand out of what the path's earlier packets
     /// were allowed to lose: six standard deviations of that are asked for on top. And the far end's own link
-    /// must have been cleared of it, by as many packets to or from another leaf meanwhile: at an incast's
-    /// only receiver every uplink of the spine may be as bad as its downlink.
-    fn due_ns(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<u64> {
-        let mut waiting: BTreeMap<LeafId, f64> = BTreeMap::new();
-        let mut tested: BTreeMap<LeafId, f64> = BTreeMap::new();
-        let mut history: BTreeMap<LeafId, f64> = BTreeMap::new();
+    /// must have been cleared of it, by tests of as many packets to or from another leaf meanwhile: at an
+    /// incast's only receiver every uplink of the spine may be as bad as its downlink.
+    fn due(&self, episode: &Episode, rate: f64, verdicts: &[Verdict]) -> Option<usize> {
+        let mut paths: BTreeMap<(LeafId, LeafId), Sent> = BTreeMap::new();
         let mut cleared: BTreeMap<LeafId, f64> = BTreeMap::new();
         let mut ready: BTreeSet<LeafId> = BTreeSet::new();
         let spine = episode.link.spine();
-        for verdict in verdicts {
+        for (number, verdict) in verdicts.iter().enumerate() {
             let window = &verdict.window;
             let (is_over, far) = match episode.link {
                 Link::Up { leaf, .. } => (leaf == window.src, window.dst),
                 Link::Down { leaf, .. } => (leaf == window.dst, window.src),
             };
+            let path = paths.entry((window.src, window.dst)).or_default();
             let place = window.usable.iter().position(|&usable| usable == spine);
             let is_void = window.void.iter().any(|&(void, _)| void == spine);
-            if !is_over {
-                if let (Some(place), Some(sent), false) = (place, &window.sent, is_void)
-                    && episode.from_ns <= window.first_marked_ns.0
-                {
-                    *cleared.entry(far).or_default() += sent[place] as f64;
-                }
-                continue;
-            }
             if let (Some(place), Some(sent), false) = (place, &window.sent, is_void) {
                 let sent = sent[place] as f64;
-                *history.entry(far).or_default() += sent;
+                path.ever += sent;
+                // Of what clears a link it does not matter whether the fault was repaired meanwhile.
                 if episode.from_ns <= window.first_marked_ns.0
-                    && window.closed_ns.0 <= episode.to_ns
+                    && (!is_over || window.closed_ns.0 <= episode.to_ns)
                 {
-                    *waiting.entry(far).or_default() += sent;
+                    path.waiting += sent;
                 }
             }
             // A void test is of its window alone: what waits for more goes on waiting.
             let is_told = |test: &PathTest| {
                 test.path.spine == spine && !matches!(test.state, PathState::Void(_))
             };
-            if verdict.tests.iter().any(is_told) {
-                *tested.entry(far).or_default() += waiting.remove(&far).unwrap_or(0.0);
+            let told = match verdict.tests.iter().any(is_told) {
+                true => std::mem::take(&mut path.waiting),
+                false => 0.0,
+            };
+            if !is_over {
+                *cleared.entry(far).or_default() += told;
+                continue;
             }
-            let others = *history.get(&far).unwrap_or(&0.0);
-            let needed = needed(rate, clumps(&episode.what), self.testbed, others);
-            if tested.get(&far).is_some_and(|&packets| packets >= needed) {
+            path.tested += told;
+            let needed = needed(rate, clumps(&episode.what), self.testbed, path.ever);
+            if path.tested >= needed {
                 ready.insert(far);
             }
             let is_cleared =
                 |far: &&LeafId| cleared.get(far).is_some_and(|&packets| packets >= needed);
             if ready.iter().filter(is_cleared).count() >= 2 {
-                return Some(window.closed_ns.0);
+                return Some(number);
             }
         }
         None
     }
+}
+
+/// What went over a path, in packets.
+#[derive(Default)]
+struct Sent {
+    /// All of it.
+    ever: f64,
+    /// What counts for an episode and waits for a test.
+    waiting: f64,
+    /// What counts for it and has been tested.
+    tested: f64,
 }
