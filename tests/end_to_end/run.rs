@@ -16,11 +16,13 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// A release binary of this build: `target/release` beside the profile this test is built in.
+/// A release binary of this build: `target/release` beside the profile this test is built in, or the
+/// directory that `SPRAYCHECK_BINARIES` names (`scripts/trust sanitize` has another build there).
 pub(crate) fn binary(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("a running test has a path");
     let target = test.ancestors().nth(3).expect("target/PROFILE/deps/TEST");
-    let path = target.join("release").join(name);
+    let other = std::env::var_os("SPRAYCHECK_BINARIES").map(PathBuf::from);
+    let path = other.unwrap_or_else(|| target.join("release")).join(name);
     assert!(
         path.exists(),
         "{} is missing; build it first: cargo build --release -p spraycheck -p lcore",

@@ -133,12 +133,14 @@ mod tests {
     /// Goal: a reader never sees numbers of two windows, however often they change.
     #[test]
     fn a_window_is_never_torn() {
+        // Miri pauses a thread so often that no look at all of them would ever be whole.
+        let spines = if cfg!(miri) { 2 } else { FANOUT_MAX };
         let (place, stop) = (Arc::new(Place::new()), Arc::new(AtomicBool::new(false)));
         let writer = std::thread::spawn({
             let (place, stop) = (Arc::clone(&place), Arc::clone(&stop));
             move || {
                 for epoch in 0.. {
-                    place.publish(Some(counting(epoch, &[epoch; FANOUT_MAX])));
+                    place.publish(Some(counting(epoch, &vec![epoch; spines])));
                     if stop.load(Ordering::Relaxed) {
                         return;
                     }
