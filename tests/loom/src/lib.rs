@@ -2,7 +2,9 @@
 //! sources, with loom's atomics in place of the machine's. All other seams are queues of crossbeam, or
 //! single words.
 //!
-//!     cargo test --release --manifest-path tests/loom/Cargo.toml
+//! ```text
+//! cargo test --release --manifest-path tests/loom/Cargo.toml
+//! ```
 
 mod atomic {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
