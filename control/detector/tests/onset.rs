@@ -69,6 +69,12 @@ fn a_link_that_breaks_later_is_named() {
         let found = answer.convicted[0];
         assert!(found.drop_rate > 0.9, "its rate since then: {found:?}");
         assert_eq!(found.first_marked_ns, Nanos(broke));
+        let delivered_ns = now - 100;
+        assert_eq!(
+            found.at_ns,
+            Nanos(delivered_ns),
+            "what clears others counts"
+        );
     }
 }
 
