@@ -150,6 +150,7 @@ fn poll(mut worker: Worker, lcore: usize, shared: &Shared, sleeps: bool) -> (Wor
     let (mut rounds, mut busy_rounds, mut idle_rounds) = (0u64, 0u64, 0u32);
     // Time by what the round before did: a round is looked at when the next one begins.
     let (mut spent_ns, mut was_busy, mut last_ns) = ([0u64; 2], 0usize, clock.now_ns());
+    worker.begin(Nanos(last_ns));
     loop {
         // All lcores of a process have one clock, so their times compare.
         let now_ns = clock.now_ns();

@@ -244,6 +244,13 @@ impl Worker {
         &self.parts
     }
 
+    /// Its devices receive since before `now`, and it begins to look.
+    pub fn begin(&mut self, now: Nanos) {
+        for part in &mut self.parts {
+            part.switch.begin(now);
+        }
+    }
+
     /// One round. Returns packets moved.
     #[inline]
     pub fn round(&mut self, now: Nanos) -> usize {

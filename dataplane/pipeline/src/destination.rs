@@ -69,6 +69,8 @@ pub struct Destination {
     waiting: Vec<(u32, u8)>,
     /// Spines whose link to this leaf is down: nobody tests them meanwhile.
     down: SpineSet,
+    /// Windows that began before may have begun before all devices received.
+    settled_at: Nanos,
     /// Paths found below their threshold, by source leaf.
     failed_paths: Vec<SpineSet>,
     report: Box<WindowReport>,
@@ -109,6 +111,7 @@ impl Destination {
             waiting: Vec::with_capacity(rows * 2),
             next_deadline: Nanos::NEVER,
             down: SpineSet::EMPTY,
+            settled_at: Nanos(0),
             failed_paths: vec![SpineSet::EMPTY; usize::from(leaves)],
             report: Box::new(WindowReport {
                 key: FlowKey {
@@ -320,6 +323,12 @@ impl Destination {
             self.down.insert(spine);
         }
         self.disturb(spine);
+    }
+
+    /// Devices have begun to receive one after the other. Of a window that begins before this time a path
+    /// is judged only if its open has come over it, which goes before all that is counted.
+    pub fn settle_until(&mut self, at: Nanos) {
+        self.settled_at = at;
     }
 
     /// The path over `spine` changed: its tests of all open windows are void.

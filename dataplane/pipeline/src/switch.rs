@@ -183,6 +183,9 @@ pub struct Switch<T> {
     pub(crate) link_state_ns: Option<u64>,
 }
 
+/// What waits in devices when a switch begins is taken in within this.
+const SETTLE_NS: u64 = 1_000_000_000;
+
 /// No port: a fabric may lack links.
 pub(crate) const NO_PORT: usize = usize::MAX;
 
@@ -323,6 +326,15 @@ impl<T: Token> Switch<T> {
             .queues
             .take_woken()
             .map(|port| PortId(port as u16))
+    }
+
+    /// Its devices have begun to receive one after the other before `now`, and links to them were up: packets
+    /// that came over the later ones meanwhile are lost. What a leaf counts in the first second is judged
+    /// with that in mind.
+    pub fn begin(&mut self, now: Nanos) {
+        if let State::Leaf(leaf) = &mut self.state {
+            leaf.destination.settle_until(now.plus(SETTLE_NS));
+        }
     }
 
     /// What time alone causes. Call at least every 100 us.

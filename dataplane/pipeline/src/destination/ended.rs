@@ -60,6 +60,11 @@ impl Destination {
             // This leaf may have been restarted in the middle, or the other one have stopped there:
             // a packet that is missing is no evidence.
             window.disturbed = SpineSet::first(self.spines);
+        } else if window.since < self.settled_at {
+            // Of several devices the later ones may have begun to receive when its first packets had come.
+            let unopened = window.usable.without(window.opened);
+            counters.note_times(Note::WindowsPartial, u64::from(!unopened.is_empty()));
+            window.disturbed = window.disturbed.or(unopened);
         }
         // A counter that may have come round says nothing. A healthy path has its share and, with
         // random ties at the paper's 60,000 packets, not a sixteenth (15 deviations) more.

@@ -104,6 +104,7 @@ impl Destination {
             self.rows[row].windows[colour].name = Some(name);
         }
         if is_open {
+            self.rows[row].windows[colour].opened.insert(spine);
             self.take_open(now, message, row, colour, counters)
         } else {
             self.take_close(now, message, (row, colour), spine, counters);

@@ -34,6 +34,8 @@ pub(super) struct Window {
     pub(super) first_psn: Option<Psn>,
     pub(super) usable: SpineSet,
     pub(super) disturbed: SpineSet,
+    /// Paths over which its open has come.
+    pub(super) opened: SpineSet,
     /// M, once a close has come.
     pub(super) marked: Option<u64>,
     pub(super) flushed: SpineSet,
@@ -57,6 +59,7 @@ impl Window {
             first_psn: None,
             usable: SpineSet::EMPTY,
             disturbed,
+            opened: SpineSet::EMPTY,
             marked: None,
             flushed: SpineSet::EMPTY,
             hops_filled: SpineSet::EMPTY,

@@ -2,8 +2,9 @@
 //! is marked. Whatever breaks, a path that a report does not call disturbed has lost exactly what
 //! its link lost, packets go on where they can, and windows are right again afterwards.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
+use packet::Psn;
 use pipeline::report::Command;
 use pipeline::*;
 
@@ -323,6 +324,40 @@ fn a_switch_that_is_restarted_in_the_middle_mixes_nothing() {
         let (whole, void) = outcome.assert_never_wrong();
         assert!(whole >= 12, "switch {switch}: {whole} windows, {void} void");
     }
+}
+
+/// Goal: a leaf that is restarted on devices that live on, of which one begins to receive 60 packets later than
+/// the others, in the middle of one window and after the begin of the next: what that one did not take in is
+/// no loss of its path.
+///
+/// Fault: a leaf restarts, and its devices begin to receive one after the other
+/// Forwarding: from the next packet on
+/// Verdicts: a path whose open has not come is void
+/// Counter: `windows-partial`
+/// Right again: the next window
+#[test]
+fn devices_that_begin_one_after_the_other_lose_nothing_on_a_path() {
+    let is_deaf = Cell::new(false);
+    let restart = |net: &mut Net, n: u32| {
+        if n == 1_270 {
+            net.restart(1, |_| {});
+            is_deaf.set(true);
+        }
+        if n == 1_330 {
+            is_deaf.set(false);
+        }
+    };
+    let healthy = LEAVES + 2;
+    let breaks = |from, to, _: &Frame| !(is_deaf.get() && from == healthy && to == 1);
+    let outcome = through(1_000, |_| {}, restart, breaks);
+    let (whole, void) = outcome.assert_never_wrong();
+    assert!(whole >= 26, "{whole} windows, {void} void");
+    let late = outcome
+        .windows
+        .iter()
+        .find(|w| w.first_psn == Psn::new(1_300));
+    let disturbed = late.expect("its window").disturbed;
+    assert_eq!(disturbed.iter().collect::<Vec<_>>(), [2], "{late:?}");
 }
 
 /// Goal: links that operators take out and put back, ten times, spoil no verdict.

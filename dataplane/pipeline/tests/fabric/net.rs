@@ -229,6 +229,7 @@ impl Net {
         let index = usize::from(switch);
         self.switches[index].drain(self.now, &mut self.sinks[index]);
         self.switches[index] = Switch::new(&config);
+        self.switches[index].begin(self.now);
     }
 
     /// Moves everything that is due, switch by switch, until nothing moves.
