@@ -271,8 +271,8 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
     // Three routers took one each from the TTL of 64.
     assert!(text.contains("ttl=61"), "{text}");
     // Every router on the way answers for itself; the way back from the spine's own address leads
-    // through its leaf. That the host answers behind three of them ping has shown: on a busy machine
-    // traceroute now and then takes none of a host's echo replies, though its kernel has counted them in.
+    // through its leaf. The host is the fourth, and ping asks for it: on a busy machine traceroute now and
+    // then takes none of a host's echo replies, though its kernel has counted them in.
     let trace = Command::new("ip")
         .args(["netns", "exec", &namespace("h0"), "traceroute", "-n"])
         .args(["-q", "1", "-w", "2", "-N", "1", "-m", "3", "-I", "10.9.1.2"])
@@ -285,6 +285,13 @@ fn ping_and_traceroute_cross_a_fabric_of_three_processes() {
         .filter_map(|line| line.split_whitespace().nth(1))
         .collect();
     assert_eq!(hops, ["10.9.0.1", "10.9.2.1", "10.9.1.1"], "{route}");
+    let fourth = Command::new("ip")
+        .args(["netns", "exec", &namespace("h0"), "ping", "-n"])
+        .args(["-c", "1", "-W", "2", "-t", "4", "10.9.1.2"])
+        .output()
+        .expect("ping runs");
+    let text = String::from_utf8_lossy(&fourth.stdout);
+    assert!(text.contains("64 bytes from 10.9.1.2"), "{text}");
     for switch in switches {
         let name = switch.name.clone();
         let (counters, took) = switch.stop();
